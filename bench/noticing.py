@@ -61,7 +61,7 @@ class Member:
 
     def _carry_out(self, effect: MemberEffect) -> None:
         if isinstance(effect, SendRequest):
-            self.socket.sendall(self.exchange.say(effect))
+            self.socket.sendall(self.exchange.encode_request(effect))
         elif isinstance(effect, Revoked | LostPartitions):
             self.step(Released())
         elif isinstance(effect, Assigned):
@@ -71,7 +71,7 @@ class Member:
         data = self.socket.recv(65_536)
         if not data:
             raise ConnectionResetError("the daemon closed a member's connection")
-        events = self.exchange.hear(data)
+        events = self.exchange.receive_data(data)
         more = self.exchange.take_data()
         if more:
             self.socket.sendall(more)

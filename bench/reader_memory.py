@@ -44,7 +44,7 @@ def measure(options: Options) -> list[Sheet]:
 
 def plan(bootstrap: str, batches: int) -> list[tuple[int, int]]:
     """Plan so many batches; the process's resident bytes after each tenth of them."""
-    from pyspark_muster.control import Finished, tell_finished
+    from pyspark_muster.control import Finished, send_finished
     from pyspark_muster.options import Options as QueryOptions
     from pyspark_muster.reader import GroupReader
 
@@ -65,7 +65,7 @@ def plan(bootstrap: str, batches: int) -> list[tuple[int, int]]:
             offset = planned
             number += 1
             facts = {"query": "sizes", "batch": str(number)}
-            tell_finished(report["control"], Finished(json.loads(planned)["seq"], facts=facts))
+            send_finished(report["control"], Finished(json.loads(planned)["seq"], facts=facts))
             if number % (batches // 10) == 0:
                 gc.collect()
                 sizes.append((number, _resident_bytes()))

@@ -118,7 +118,7 @@ class Checkpoint:
 
 def query(settings: dict[str, str], table: Table, path: Path) -> None:
     """Run micro-batches, as Spark does, until an operator drains the query."""
-    from pyspark_muster.control import Finished, tell_finished
+    from pyspark_muster.control import Finished, send_finished
     from pyspark_muster.errors import Drained
     from pyspark_muster.options import Options
     from pyspark_muster.reader import GroupReader
@@ -148,7 +148,7 @@ def query(settings: dict[str, str], table: Table, path: Path) -> None:
                 print(f"          the held batch was {'written in part' if has_written else 'refused'}", flush=True)
             checkpoint.log(planned, planned)
             report = reader.reportLatestOffset() or {}
-            tell_finished(report["control"], Finished(planned["seq"], facts={"batch": str(planned["seq"])}))
+            send_finished(report["control"], Finished(planned["seq"], facts={"batch": str(planned["seq"])}))
     except Drained:
         return
     finally:

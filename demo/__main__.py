@@ -17,7 +17,7 @@ from rich.console import Console
 from demo import flights, story
 from demo.flights import NoFlights
 from demo.input import Input
-from demo.processes import Daemon, Ended
+from demo.processes import Daemon, ProcessEnded
 from demo.show import Show
 from demo.spark_member import Session
 from muster import MusterError
@@ -55,7 +55,7 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("\ninterrupted")
         return 130
-    except (Ended, MusterError, NoFlights, NoJava, NotDrained) as failure:
+    except (ProcessEnded, MusterError, NoFlights, NoJava, NotDrained) as failure:
         console.print(f"\nfailed: {failure}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         return 1
     finally:

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Sequence
 
 from demo.flights import key_of
-from demo.processes import Ended
+from demo.processes import ProcessEnded
 from demo.show import Show
 from muster import MusterError, Producer, Refused
 from muster.blocking.cluster import ClusterClient, expect
@@ -20,7 +20,7 @@ _PATIENCE_S = 5.0
 
 
 class Input:
-    """Flights of a new topic. Raises `Ended` if there is one of its name."""
+    """Flights of a new topic. Raises `ProcessEnded` if there is one of its name."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, lines: Sequence[bytes], show: Show) -> None:
         _create(bootstrap, topic, partitions)
@@ -54,6 +54,6 @@ def _create(bootstrap: str, topic: str, partitions: int) -> None:
     made = expect(CreateTopicsReply, cluster.ask(CreateTopics((CreatableTopic(topic, partitions),)))).topics[0]
     cluster.close()
     if made.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
-        raise Ended(f"the topic {topic!r} exists already: name another with --topic")
+        raise ProcessEnded(f"the topic {topic!r} exists already: name another with --topic")
     if made.error_code:
         raise Refused(made.error_code, made.error_message or made.error_code.name)

@@ -12,7 +12,7 @@ SAMPLES_MS = 1_000
 """Interval of the daemon's samples of lag: the demo lasts a minute, and its report tells of lag by time."""
 
 
-class Ended(Exception):
+class ProcessEnded(Exception):
     """A process that should be running is not."""
 
 
@@ -54,7 +54,7 @@ class Daemon:
         line = self.process.stdout.readline()
         if not line.startswith(READY):
             self.process.kill()
-            raise Ended(f"musterd did not start:\n{self.log.read_text()}")
+            raise ProcessEnded(f"musterd did not start:\n{self.log.read_text()}")
         self.addresses = dict(part.split("=", 1) for part in line.removeprefix(READY).split())
 
     @property
@@ -62,9 +62,9 @@ class Daemon:
         return self.addresses["native"]
 
     def check(self) -> None:
-        """Raises `Ended`."""
+        """Raises `ProcessEnded`."""
         if self.process.poll() is not None:
-            raise Ended(f"musterd ended with {self.process.returncode}:\n{self.log.read_text()[-2_000:]}")
+            raise ProcessEnded(f"musterd ended with {self.process.returncode}:\n{self.log.read_text()[-2_000:]}")
 
     def end(self) -> None:
         end(self.process)
@@ -108,9 +108,9 @@ class PlainMember:
         return self.process.poll() is None
 
     def check(self) -> None:
-        """Raises `Ended`."""
+        """Raises `ProcessEnded`."""
         if not self.is_running:
-            raise Ended(f"{self.name} ended with {self.process.returncode}:\n{self.log.read_text()[-2_000:]}")
+            raise ProcessEnded(f"{self.name} ended with {self.process.returncode}:\n{self.log.read_text()[-2_000:]}")
 
     def kill(self) -> None:
         """SIGKILL: it can neither commit nor say goodbye."""

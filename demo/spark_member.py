@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from demo.plain_member import SESSION_TIMEOUT_MS
-from demo.processes import Ended
+from demo.processes import ProcessEnded
 from demo.sink import write_batch
 from pyspark_muster.java import NoJava
 from pyspark_muster.session import drain, local_session
@@ -40,13 +40,13 @@ class Session:
             self._give_back_standard_error()
 
     def get(self) -> SparkSession:
-        """Waits for it. Raises `NoJava`, or `Ended`."""
+        """Waits for it. Raises `NoJava`, or `ProcessEnded`."""
         while self._thread.is_alive():
             self._thread.join(0.2)  # in slices, so that Ctrl-C is heard
         if isinstance(self._failure, NoJava):
             raise self._failure
         if self._session is None:
-            raise Ended(f"Spark did not start: {self._failure}\n{self.log.read_text()[-2_000:]}")
+            raise ProcessEnded(f"Spark did not start: {self._failure}\n{self.log.read_text()[-2_000:]}")
         return self._session
 
     def _give_back_standard_error(self) -> None:
@@ -87,9 +87,9 @@ class SparkMember:
         return sum(self._rows.values())
 
     def check(self) -> None:
-        """Raises `Ended`."""
+        """Raises `ProcessEnded`."""
         if not self.query.isActive:
-            raise Ended(f"the Spark query ended: {self.query.exception()}")
+            raise ProcessEnded(f"the Spark query ended: {self.query.exception()}")
 
     def end(self) -> None:
         """Reads no further, commits what it has read, and leaves the group. Raises `NotDrained`."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from demo.flights import Delays
 from demo.input import Input
-from demo.processes import Daemon, Ended, PlainMember
+from demo.processes import Daemon, PlainMember, ProcessEnded
 from demo.show import Show
 from demo.sink import Contents, contents
 from demo.spark_member import NAME as SPARK
@@ -90,7 +90,7 @@ class Story:
         ends.callback(self.spark.stop)
 
     def tell(self, daemon: Daemon | None) -> None:
-        """Raises `Ended` when somebody ended who should not have, or nothing moves any more."""
+        """Raises `ProcessEnded` when somebody ended who should not have, or nothing moves any more."""
         self._changed_at_s = time.monotonic()  # now: Spark may have taken minutes to start
         for _ in self.steps():
             time.sleep(0.25)
@@ -169,7 +169,7 @@ class Story:
             self.done, self._changed_at_s = done, time.monotonic()
         elif time.monotonic() - self._changed_at_s > STUCK_AFTER_S:
             held = ", ".join(f"{name} has {_numbers(numbers)}" for name, numbers in sorted(self.holdings.items()))
-            raise Ended(
+            raise ProcessEnded(
                 f"nothing has changed for {STUCK_AFTER_S:.0f} s: {done:,} of {self.total:,} are committed, "
                 f"{held or 'nobody has partitions'}"
             )
@@ -274,4 +274,4 @@ def explain(setting: Setting, show: Show) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     show.console.print(done.stdout.rstrip() or done.stderr, highlight=False, markup=False, soft_wrap=True)
     if done.returncode:
-        raise Ended(f"muster explain ended with {done.returncode}: {done.stderr}")
+        raise ProcessEnded(f"muster explain ended with {done.returncode}: {done.stderr}")

@@ -37,7 +37,7 @@ from coordinator.cluster_node.effects import HandedOver, ShardRequest
 from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LogProblems, ShardChanged
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.config import ConfigError
-from coordinator.gateway.cluster.nodes_group import Follows
+from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.broker_client import BrokerClient
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.gateway.io.cluster.link import ClusterLink
@@ -151,7 +151,9 @@ async def run(options: argparse.Namespace) -> None:
         lambda address: BrokerClient.open(*address, 2.0),
         lambda _reply: "",
     )
-    plan = ClusterPlan(options.node, options.shards, COPIES, GROUP, HEARTBEAT_MS, Follows(options.follows), settings)
+    plan = ClusterPlan(
+        options.node, options.shards, COPIES, GROUP, HEARTBEAT_MS, FollowedShards(options.follows), settings
+    )
     edge = ClusterEdge(node, plan, link)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
@@ -166,7 +168,7 @@ def main() -> None:
     parser.add_argument("--node", type=int, required=True)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--shards", type=int, default=12)
-    parser.add_argument("--follows", default=Follows.INHERITED.value)
+    parser.add_argument("--follows", default=FollowedShards.INHERITED.value)
     try:
         asyncio.run(run(parser.parse_args()))
     except ConfigError as refused:

@@ -83,7 +83,7 @@ class CoordinatorChannel(Generic[R]):
     def lookup(self) -> FindCoordinator:
         return FindCoordinator((self._group_id,))
 
-    def hear_lookup(self, reply: FindCoordinatorReply) -> tuple[ErrorCode, str]:
+    def on_lookup_reply(self, reply: FindCoordinatorReply) -> tuple[ErrorCode, str]:
         """Take the coordinator from the reply; NONE if it names one."""
         found = next((one for one in reply.coordinators if one.key == self._group_id), None)
         if found is None:

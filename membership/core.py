@@ -137,27 +137,28 @@ TABLE = {row.event: row.cells for row in (
         steady=joining.close, leaving=nothing),
 
     on(JoinAnswered)(
-        unjoined=nothing, releasing=nothing, joining=joining.hear_join, syncing=nothing,
+        unjoined=nothing, releasing=nothing, joining=joining.on_join_reply, syncing=nothing,
         steady=nothing, leaving=nothing),
     on(MetadataAnswered)(
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=leader.assign,
         steady=leader.watch, leaving=nothing),
     on(AllTopicsAnswered)(
-        unjoined=subscription.hear_topics, releasing=subscription.hear_topics, joining=subscription.hear_topics,
-        syncing=subscription.hear_topics, steady=subscription.hear_topics, leaving=nothing),
+        unjoined=subscription.on_topics_reply, releasing=subscription.on_topics_reply,
+        joining=subscription.on_topics_reply, syncing=subscription.on_topics_reply, steady=subscription.on_topics_reply,
+        leaving=nothing),
     on(SyncAnswered)(
-        unjoined=nothing, releasing=nothing, joining=nothing, syncing=joining.hear_sync,
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=joining.on_sync_reply,
         steady=nothing, leaving=nothing),
     on(LeaveAnswered)(
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
-        steady=nothing, leaving=joining.hear_leave),
+        steady=nothing, leaving=joining.on_leave_reply),
 
     on(LookupAnswered)(
-        unjoined=heartbeats.hear_lookup, releasing=heartbeats.hear_lookup, joining=heartbeats.hear_lookup,
-        syncing=heartbeats.hear_lookup, steady=heartbeats.hear_lookup, leaving=heartbeats.hear_lookup),
+        unjoined=heartbeats.on_lookup_reply, releasing=heartbeats.on_lookup_reply, joining=heartbeats.on_lookup_reply,
+        syncing=heartbeats.on_lookup_reply, steady=heartbeats.on_lookup_reply, leaving=heartbeats.on_lookup_reply),
     on(HeartbeatAnswered)(
-        unjoined=nothing, releasing=heartbeats.hear_heartbeat, joining=nothing, syncing=heartbeats.hear_heartbeat,
-        steady=heartbeats.hear_heartbeat, leaving=nothing),
+        unjoined=nothing, releasing=heartbeats.on_heartbeat_reply, joining=nothing,
+        syncing=heartbeats.on_heartbeat_reply, steady=heartbeats.on_heartbeat_reply, leaving=nothing),
     on(SessionTimedOut)(
         unjoined=nothing, releasing=heartbeats.doubt_coordinator, joining=nothing,
         syncing=heartbeats.doubt_coordinator, steady=heartbeats.doubt_coordinator, leaving=nothing),
@@ -180,14 +181,15 @@ TABLE = {row.event: row.cells for row in (
         unjoined=operations.commit, releasing=operations.commit, joining=operations.commit, syncing=operations.commit,
         steady=operations.commit, leaving=operations.commit),
     on(CommitAnswered)(
-        unjoined=operations.hear_commit, releasing=operations.hear_commit, joining=operations.hear_commit,
-        syncing=operations.hear_commit, steady=operations.hear_commit, leaving=operations.hear_commit),
+        unjoined=operations.on_commit_reply, releasing=operations.on_commit_reply, joining=operations.on_commit_reply,
+        syncing=operations.on_commit_reply, steady=operations.on_commit_reply, leaving=operations.on_commit_reply),
     on(OffsetsAsked)(
         unjoined=operations.fetch_offsets, releasing=operations.fetch_offsets, joining=operations.fetch_offsets,
         syncing=operations.fetch_offsets, steady=operations.fetch_offsets, leaving=operations.fetch_offsets),
     on(OffsetsAnswered)(
-        unjoined=operations.hear_offsets, releasing=operations.hear_offsets, joining=operations.hear_offsets,
-        syncing=operations.hear_offsets, steady=operations.hear_offsets, leaving=operations.hear_offsets),
+        unjoined=operations.on_offsets_reply, releasing=operations.on_offsets_reply,
+        joining=operations.on_offsets_reply, syncing=operations.on_offsets_reply, steady=operations.on_offsets_reply,
+        leaving=operations.on_offsets_reply),
     on(ClaimAsked)(
         unjoined=ownership.claim, releasing=ownership.claim, joining=ownership.claim, syncing=ownership.claim,
         steady=ownership.claim, leaving=ownership.claim),
@@ -195,11 +197,11 @@ TABLE = {row.event: row.cells for row in (
         unjoined=ownership.release, releasing=ownership.release, joining=ownership.release, syncing=ownership.release,
         steady=ownership.release, leaving=ownership.release),
     on(ClaimAnswered)(
-        unjoined=ownership.hear_claim, releasing=ownership.hear_claim, joining=ownership.hear_claim,
-        syncing=ownership.hear_claim, steady=ownership.hear_claim, leaving=ownership.hear_claim),
+        unjoined=ownership.on_claim_reply, releasing=ownership.on_claim_reply, joining=ownership.on_claim_reply,
+        syncing=ownership.on_claim_reply, steady=ownership.on_claim_reply, leaving=ownership.on_claim_reply),
     on(ReleaseAnswered)(
-        unjoined=ownership.hear_release, releasing=ownership.hear_release, joining=ownership.hear_release,
-        syncing=ownership.hear_release, steady=ownership.hear_release, leaving=ownership.hear_release),
+        unjoined=ownership.on_release_reply, releasing=ownership.on_release_reply, joining=ownership.on_release_reply,
+        syncing=ownership.on_release_reply, steady=ownership.on_release_reply, leaving=ownership.on_release_reply),
 )}
 # fmt: on
 

@@ -2,7 +2,7 @@
 (docs/spec/consumer-client.md#A3, #A6)."""
 
 from membership.events import HangUp
-from membership.joining import fenced, leave_quietly, lose_first, note_heard, note_lease, with_words
+from membership.joining import fenced, leave_quietly, lose_first, note_lease, restart_session_timer, with_words
 from membership.member import COORDINATOR_GONE, MemberState, State, Timer
 from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionTimedOut
 from protocol.errors import ErrorCode
@@ -16,10 +16,10 @@ def look_up(m: MemberState) -> None:
     m.call(m.channel.lookup(), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
-def hear_lookup(m: MemberState, event: LookupAnswered) -> None:
+def on_lookup_reply(m: MemberState, event: LookupAnswered) -> None:
     code, reason = event.error_code, event.reason
     if event.reply is not None:
-        code, reason = m.channel.hear_lookup(event.reply)
+        code, reason = m.channel.on_lookup_reply(event.reply)
         if code == ErrorCode.NONE:
             if Timer.SESSION in m.timers:
                 m.arm(Timer.SESSION, m.settings.session_timeout_ms)
@@ -55,13 +55,13 @@ def send_heartbeat(m: MemberState) -> None:
     )
 
 
-def hear_heartbeat(m: MemberState, event: HeartbeatAnswered) -> None:
+def on_heartbeat_reply(m: MemberState, event: HeartbeatAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE:
-        note_heard(m)
+        restart_session_timer(m)
         _note_lease(m, event)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
-        note_heard(m)
+        restart_session_timer(m)
         _note_lease(m, event)
         if m.state is State.STEADY and m.is_current(event.sent):
             m.rejoin = m.rejoin or "the group is rebalancing"

@@ -141,7 +141,7 @@ def send_join(m: MemberState) -> None:
     )
 
 
-def hear_join(m: MemberState, event: JoinAnswered) -> None:
+def on_join_reply(m: MemberState, event: JoinAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE and event.reply is not None:
         reply = event.reply
@@ -156,7 +156,7 @@ def hear_join(m: MemberState, event: JoinAnswered) -> None:
         m.join_failures = 0
         m.state = State.SYNCING
         m.stop_asking(Metadata)  # the reply to an earlier one would have the topics of the former members
-        note_heard(m)
+        restart_session_timer(m)
         m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
         m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
         if m.protocol_name not in m.kind.offered(m):
@@ -228,7 +228,7 @@ def send_sync(m: MemberState) -> None:
     )
 
 
-def hear_sync(m: MemberState, event: SyncAnswered) -> None:
+def on_sync_reply(m: MemberState, event: SyncAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE and event.reply is not None:
         named = event.reply.protocol_name
@@ -261,7 +261,7 @@ def _take_over(m: MemberState, given: tuple[TopicPartition, ...]) -> None:
     m.state = State.STEADY
     m.plan = None
     m.join_failures = m.sync_failures = 0
-    note_heard(m)
+    restart_session_timer(m)
     if not all(m.accepts(one.topic) for one in given):
         # See docs/spec/consumer-client.md#A7.R7: the application does not see this assignment
         m.rejoin = "the assignment has topics no longer subscribed to"
@@ -281,7 +281,7 @@ def _take_over(m: MemberState, given: tuple[TopicPartition, ...]) -> None:
     arm_refresh(m)
 
 
-def note_heard(m: MemberState) -> None:
+def restart_session_timer(m: MemberState) -> None:
     """Restart the session's timer: it runs from the coordinator's last reply without an error."""
     m.heartbeat_failures = 0
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
@@ -357,7 +357,7 @@ def leave_quietly(m: MemberState) -> bool:
     return True
 
 
-def hear_leave(m: MemberState, _event: LeaveAnswered) -> None:
+def on_leave_reply(m: MemberState, _event: LeaveAnswered) -> None:
     """End the member, whatever the reply: after an error the coordinator removes it at its session timeout."""
     finish(m)
 

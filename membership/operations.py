@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from membership.events import CommitAsked, CommitDone, OffsetsAsked, OffsetsDone, OffsetToCommit
 from membership.heartbeats import fall_out
-from membership.joining import note_heard
+from membership.joining import restart_session_timer
 from membership.member import COORDINATOR_GONE, MemberState, PendingOperation, State, Timer
 from membership.replies import CommitAnswered, OffsetsAnswered
 from membership.topic_partition import TopicPartition
@@ -139,7 +139,7 @@ def run(m: MemberState, operation: PendingOperation) -> None:
         operation.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, operation=operation.number)
 
 
-def hear_commit(m: MemberState, event: CommitAnswered) -> None:
+def on_commit_reply(m: MemberState, event: CommitAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:
         return
@@ -147,7 +147,7 @@ def hear_commit(m: MemberState, event: CommitAnswered) -> None:
     code = event.error_code if event.reply is None else first_error(event.reply)
     if code == ErrorCode.NONE:
         if Timer.SESSION in m.timers and m.is_current(event.sent):
-            note_heard(m)
+            restart_session_timer(m)
         operation.end(m, code)
     elif code in TRY_AGAIN:
         if isinstance(operation, PendingCommit) and operation.once:
@@ -170,7 +170,7 @@ def hear_commit(m: MemberState, event: CommitAnswered) -> None:
         operation.end(m, code)
 
 
-def hear_offsets(m: MemberState, event: OffsetsAnswered) -> None:
+def on_offsets_reply(m: MemberState, event: OffsetsAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if not isinstance(operation, PendingOffsetFetch):
         return

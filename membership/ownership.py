@@ -86,7 +86,7 @@ def release(m: MemberState, event: ReleaseAsked) -> None:
     m.operations[event.operation] = PendingRelease(event.operation, event.deadline_ms, event)
 
 
-def hear_claim(m: MemberState, event: ClaimAnswered) -> None:
+def on_claim_reply(m: MemberState, event: ClaimAnswered) -> None:
     operation = m.operations.get(event.sent.operation or 0)
     if not isinstance(operation, PendingClaim):
         return
@@ -110,7 +110,7 @@ def hear_claim(m: MemberState, event: ClaimAnswered) -> None:
         operation.refused(m, code, event.reply)
 
 
-def hear_release(m: MemberState, event: ReleaseAnswered) -> None:
+def on_release_reply(m: MemberState, event: ReleaseAnswered) -> None:
     """End the release; partitions that another member owns by then are not an error."""
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:

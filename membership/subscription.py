@@ -54,7 +54,7 @@ def look_before_joining(m: MemberState) -> None:
         m.disarm(Timer.TOPICS)
 
 
-def hear_topics(m: MemberState, event: AllTopicsAnswered) -> None:
+def on_topics_reply(m: MemberState, event: AllTopicsAnswered) -> None:
     """Store the pattern's topics that exist and have no error; others follow with a later refresh."""
     if m.pattern is None:
         return

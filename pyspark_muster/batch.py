@@ -66,7 +66,7 @@ class BatchOptions(Struct, frozen=True):
         return cls(shared, start, end, assign, int(least))
 
 
-class Asks(Protocol):
+class RequestSender(Protocol):
     """The part of a `ClusterClient` that planning needs."""
 
     def ask(self, message: Any) -> Any: ...
@@ -95,7 +95,7 @@ class BatchReader(DataSourceReader):
         return read_task(partition)
 
 
-def plan_ranges(options: BatchOptions, cluster: Asks) -> dict[TopicPartition, tuple[int, int]]:
+def plan_ranges(options: BatchOptions, cluster: RequestSender) -> dict[TopicPartition, tuple[int, int]]:
     """Return the range of each partition; empty ranges are omitted. Raises as `BatchReader.partitions` does."""
     partitions = find_partitions(options, cluster)
     options.start.check(partitions, "startingOffsets")
@@ -117,7 +117,9 @@ def plan_ranges(options: BatchOptions, cluster: Asks) -> dict[TopicPartition, tu
     return ranges
 
 
-def find_partitions(options: BatchOptions, cluster: Asks, *, skips_missing: bool = False) -> list[TopicPartition]:
+def find_partitions(
+    options: BatchOptions, cluster: RequestSender, *, skips_missing: bool = False
+) -> list[TopicPartition]:
     """Return the partitions to read; with `skips_missing` those of the existing topics, if any exists. Raises
     `NoSuchTopic`, the client's errors.
     """
@@ -148,7 +150,7 @@ def _assigned(
     return [one for one in assign if one in there]
 
 
-def _matching(pattern: str, cluster: Asks) -> list[str]:
+def _matching(pattern: str, cluster: RequestSender) -> list[str]:
     known = expect(MetadataReply, cluster.ask(Metadata(None))).topics
     names = sorted(topic.name for topic in known if topic.name is not None and not topic.is_internal)
     found = [name for name in names if re.fullmatch(pattern, name)]
@@ -158,7 +160,7 @@ def _matching(pattern: str, cluster: Asks) -> list[str]:
 
 
 def resolve(
-    bound: Bound, partitions: list[TopicPartition], begins: Offsets, ends: Offsets, cluster: Asks
+    bound: Bound, partitions: list[TopicPartition], begins: Offsets, ends: Offsets, cluster: RequestSender
 ) -> dict[TopicPartition, int]:
     """Return the bound's offset in each partition; its end if all records are older. Raises the client's errors."""
     if bound.offsets is not None:

@@ -71,7 +71,7 @@ class ControlSocket:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def tell_finished(path: str, finished: Finished) -> None:
+def send_finished(path: str, finished: Finished) -> None:
     """Send a message; does nothing if the reader is gone or on another machine."""
     message = {"finished": finished.seq, "stateful": finished.is_stateful, "facts": finished.facts}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from pyspark_muster.control import Finished, tell_finished
+from pyspark_muster.control import Finished, send_finished
 from pyspark_muster.reports import reports
 
 _MOST_HOSTS = 10
@@ -29,7 +29,7 @@ class _Guard(StreamingQueryListener):
         is_stateful = bool(progress.stateOperators)
         for report in reports(sources):
             if report["seq"] is not None and "control" in report:
-                tell_finished(report["control"], Finished(report["seq"], is_stateful, self._facts(progress)))
+                send_finished(report["control"], Finished(report["seq"], is_stateful, self._facts(progress)))
 
     def _facts(self, progress: Any) -> dict[str, str]:
         facts = {

@@ -44,7 +44,7 @@ class Outage:
         self.reached()
         self._since_s = None
 
-    def told(self, now_s: float) -> str:
+    def describe(self, now_s: float) -> str:
         """Return a sentence for the query's progress; empty without an outage."""
         if self._since_s is None:
             return ""

@@ -118,7 +118,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         done = {**self._planner.positions, **({one: to for one, (_, to) in planned.ranges.items()} if planned else {})}
         report: dict[str, Any] = {"ends": {str(one): end for one, end in sorted(member.ends.items())}}
         report |= lags(member.ends, done)
-        report |= {"member": member.member_id, "generation": member.generation_id, "state": self._told()}
+        report |= {"member": member.member_id, "generation": member.generation_id, "state": self._describe_state()}
         if member.deleted:
             report["deletedTopics"] = sorted(member.deleted)
         if self._keeper is not None and self._keeper.path is not None:
@@ -212,7 +212,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report(self) -> tuple[str, Facts]:
         """Return the member's id and its facts for operators."""
         member = self._member
-        return "" if member is None else member.member_id, {**self._facts, "state": self._told()}
+        return "" if member is None else member.member_id, {**self._facts, "state": self._describe_state()}
 
     @property
     def _is_asked_to_drain(self) -> bool:
@@ -344,8 +344,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise Drained(self._options.group)
         return True
 
-    def _told(self) -> str:
-        if (outage := self._outage.told(time.monotonic())) or self._state:
+    def _describe_state(self) -> str:
+        if (outage := self._outage.describe(time.monotonic())) or self._state:
             return outage or self._state
         note = "" if self._member is None else self._member.note
         return note or "reading"

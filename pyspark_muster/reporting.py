@@ -30,16 +30,19 @@ class Coordinators(Protocol):
 
 
 class Reporter:
-    """Sends the member's id and facts, which `told` returns, about once a second. `is_draining` is true if an operator
-    has requested a drain. `told` is called in the reporter's thread.
+    """Sends the member's id and facts, which `describe` returns, about once a second. `is_draining` is true if an
+    operator has requested a drain. `describe` is called in the reporter's thread.
     """
 
     def __init__(
-        self, options: Options, told: Callable[[], tuple[str, Facts]], connect: Callable[[], Coordinators] | None = None
+        self,
+        options: Options,
+        describe: Callable[[], tuple[str, Facts]],
+        connect: Callable[[], Coordinators] | None = None,
     ) -> None:
         self.is_draining = False
         self._options = options
-        self._told = told
+        self._describe = describe
         self._connect = connect or self._cluster_client
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="muster-reporter", daemon=True)
@@ -74,13 +77,13 @@ class Reporter:
     def report(self, cluster: Coordinators) -> bool:
         """Send one report; return false if the coordinator accepts none. After a failure the next report follows as
         usual."""
-        member_id, facts = self._told()
+        member_id, facts = self._describe()
         if not member_id:
             return True
-        told = tuple(ReportedFact(name, text[:LONGEST_FACT]) for name, text in facts.items())
+        reported = tuple(ReportedFact(name, text[:LONGEST_FACT]) for name, text in facts.items())
         group = self._options.group
         try:
-            reply = cluster.ask_coordinator(ReportMemberReply, group, ReportMember(group, member_id, told))
+            reply = cluster.ask_coordinator(ReportMemberReply, group, ReportMember(group, member_id, reported))
         except MusterError as error:
             return getattr(error, "error_code", None) != ErrorCode.UNSUPPORTED_VERSION
         if not reply.error_code:

@@ -70,7 +70,7 @@ class AuditTrail:
             fields = {**sender, "request": request, "changes": changes[:_MOST_CHANGES], **more}
             self._write(AuditEvent.ADMINISTRATION, wall_ms, fields)
 
-    def tell(self, event: AuditEvent, moment: Moment, fields: Mapping[str, Any]) -> None:
+    def record(self, event: AuditEvent, moment: Moment, fields: Mapping[str, Any]) -> None:
         """Add a line about a login or a refusal, or count it as a repetition."""
         if not self.is_on:
             return

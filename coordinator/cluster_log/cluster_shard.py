@@ -129,7 +129,7 @@ class ClusterShard:
         slept_ms, self._seen_ms = now.boot_ms - self._seen_ms, now.boot_ms
         if slept_ms > self._settings.session_ms and (self.claim is not None or self._attempt is not None):
             self._slept(slept_ms, now)
-        if self.claim is not None and self._lease.is_unheard(now.boot_ms):
+        if self.claim is not None and self._lease.is_unanswered(now.boot_ms):
             self._lose("the node does not hear of the nodes' group", now)
 
     def _slept(self, slept_ms: int, now: BootMoment) -> None:

@@ -14,15 +14,15 @@ class Lease:
 
     def __init__(self, settings: ClusterLogSettings) -> None:
         self._length_ms = settings.session_ms - settings.lease_margin_ms
-        self._unheard_ms = settings.unheard_sessions * settings.session_ms
-        self._sent_ms = self._heard_ms = -(2**62)
+        self._unanswered_ms = settings.unheard_sessions * settings.session_ms
+        self._sent_ms = self._answered_ms = -(2**62)
 
-    def heartbeat_succeeded(self, sent_boot_ms: int, heard_boot_ms: int) -> None:
+    def heartbeat_succeeded(self, sent_boot_ms: int, answered_boot_ms: int) -> None:
         """Note a heartbeat, or a join, that was answered without an error. A join may be answered long after it was
-        sent: two joins in a row that each wait for a slow member take longer than `is_unheard` allows, so the time of
-        the answer counts there."""
+        sent: two joins in a row that each wait for a slow member take longer than `is_unanswered` allows, so the time
+        of the answer counts there."""
         self._sent_ms = max(self._sent_ms, sent_boot_ms)
-        self._heard_ms = max(self._heard_ms, heard_boot_ms)
+        self._answered_ms = max(self._answered_ms, answered_boot_ms)
 
     def end(self) -> None:
         """End the lease: the node has left, or has learnt that it is no longer a member."""
@@ -32,8 +32,8 @@ class Lease:
         """Return true if reads may be answered from memory."""
         return boot_ms - self._sent_ms < self._length_ms
 
-    def is_unheard(self, boot_ms: int) -> bool:
+    def is_unanswered(self, boot_ms: int) -> bool:
         """Return true if no coordinator of the nodes' group has answered for so long that a living one must have given
         the shards to other nodes. The choice of another coordinator, during which none answers either, takes up to two
         sessions."""
-        return boot_ms - self._heard_ms >= self._unheard_ms
+        return boot_ms - self._answered_ms >= self._unanswered_ms

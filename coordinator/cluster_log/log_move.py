@@ -111,7 +111,7 @@ class _NoNodes(Lease):
     def holds(self, boot_ms: int) -> bool:
         return True
 
-    def is_unheard(self, boot_ms: int) -> bool:
+    def is_unanswered(self, boot_ms: int) -> bool:
         return False
 
 

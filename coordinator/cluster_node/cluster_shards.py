@@ -7,8 +7,15 @@ from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardHandedOver, ShardOwned, WriteBatch
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
-from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LogProblems, NodesFound, NodesTold, ShardChanged
+from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
+from coordinator.cluster_node.events import (
+    LeaseEnded,
+    LeaseRenewed,
+    LogProblems,
+    NewsReceived,
+    NodesFound,
+    ShardChanged,
+)
 from coordinator.cluster_node.moves import ShardMoves
 from coordinator.cluster_node.nodes import LetGo
 from coordinator.cluster_node.placement import NodesPlacement
@@ -59,7 +66,7 @@ class ClusterShards:
         log = ClusterLog(protocol, self._clock, self._unwritten, self._settings.max_batch_bytes)
         outbox, groups = LeasedOutbox(tools.outbox, log.barrier, refusal_of), ServedGroups(tools.directory)
         own = tools._replace(outbox=outbox, directory=groups, share_notes=self._share_notes)
-        return ShardService(Shard(index, log, own), log, outbox, groups, tools.slices, self._clock, self._tell_move)
+        return ShardService(Shard(index, log, own), log, outbox, groups, tools.slices, self._clock, self._note_move)
 
     def take_part(self, node: Node, share: Share = lambda listeners, coordinators: None) -> None:
         """Handle the events of the shards and of the nodes' group. `share` is called with the addresses that all nodes
@@ -78,7 +85,7 @@ class ClusterShards:
             LeaseEnded: self._lease_ended,
             NodesFound: found,
             LogProblems: self._problems,
-            NodesTold: self._told,
+            NewsReceived: self._on_news,
         }
         node.tasks[_TASK] = self._look_at_clock
 
@@ -124,18 +131,18 @@ class ClusterShards:
     def _share_notes(self, notes: list[Note]) -> list[Note]:
         """Send notes to the other nodes; return notes on this node itself, which concern no group."""
         if shared := tuple(note for note in notes if note.group_id):
-            self._node.effects.append(TellNodes(shared))
+            self._node.effects.append(PublishNews(shared))
         return [note for note in notes if not note.group_id]
 
-    def _told(self, event: NodesTold, moment: Moment) -> None:
+    def _on_news(self, event: NewsReceived, moment: Moment) -> None:
         for news in event.news:
             if isinstance(news, LetGo):
                 self._moves.let_go(news)
             else:
                 self._node.core.journal.merge(news)
 
-    def _tell_move(self, shard: Shard, owned: ShardOwned, moment: Moment) -> Iterator[int]:
-        return self._moves.tell(shard, owned, self._node.core.placement.node_id, moment)
+    def _note_move(self, shard: Shard, owned: ShardOwned, moment: Moment) -> Iterator[int]:
+        return self._moves.append_notes(shard, owned, self._node.core.placement.node_id, moment)
 
     # --- what follows ---
 
@@ -151,7 +158,7 @@ class ClusterShards:
                 if effect.tag >= 0:
                     let_go = LetGo(protocol.index, effect.tag, moment.wall_ms)
                     self._moves.let_go(let_go)
-                    self._node.effects.append(TellNodes((let_go,)))
+                    self._node.effects.append(PublishNews((let_go,)))
         self._deadlines[protocol.index] = protocol.next_deadline_ms
 
     def _schedule(self, moment: Moment) -> None:

@@ -20,7 +20,7 @@ class HandedOver(Effect):
     shard: int
 
 
-class TellNodes(Effect):
+class PublishNews(Effect):
     """Notify the other nodes, and those that start later. No reply waits for it."""
 
     news: tuple[Note | LetGo, ...]

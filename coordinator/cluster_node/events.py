@@ -33,7 +33,7 @@ class NodesFound(Event):
     unsettled_boot_ms: int = -1
 
 
-class NodesTold(Event):
+class NewsReceived(Event):
     """Notifications of other nodes, or of this one before its start, in order."""
 
     news: tuple[Note | LetGo, ...]

@@ -17,7 +17,7 @@ _GROUPS_A_PIECE, _WORK_A_GROUP = 100, 20
 """Number of groups that get the note in one piece of work, and microseconds for each."""
 
 
-class _Lost(NamedTuple):
+class _LostOwner(NamedTuple):
     """The owner of a shard in the last table of owners, and the time when this node learnt that it has left."""
 
     node_id: int
@@ -30,7 +30,7 @@ class ShardMoves:
     def __init__(self, session_ms: int) -> None:
         self._session_ms = session_ms
         self._owners: tuple[int, ...] = ()
-        self._lost: dict[int, _Lost] = {}
+        self._lost: dict[int, _LostOwner] = {}
         self._let_go: dict[int, LetGo] = {}
 
     def found(self, event: NodesFound) -> None:
@@ -38,14 +38,14 @@ class ShardMoves:
         present = {node.node_id for node in event.nodes}
         for shard, (before, now) in enumerate(zip(self._owners, event.owners, strict=False)):
             if before not in {now, NOBODY, *present} and event.unsettled_boot_ms >= 0:
-                self._lost[shard] = _Lost(before, event.unsettled_boot_ms)
+                self._lost[shard] = _LostOwner(before, event.unsettled_boot_ms)
         self._owners = event.owners
 
     def let_go(self, news: LetGo) -> None:
         """Note that a node handed a shard over as planned."""
         self._let_go[news.shard] = news
 
-    def tell(self, shard: Shard, owned: ShardOwned, node_id: int, moment: Moment) -> Iterator[int]:
+    def append_notes(self, shard: Shard, owned: ShardOwned, node_id: int, moment: Moment) -> Iterator[int]:
         """Append the note of the move to each group with members. Yields the cost in microseconds."""
         detail, took_ms = self._detail(shard.index, owned, node_id, moment)
         if not detail:

@@ -46,7 +46,7 @@ class ShardService:
         groups: ServedGroups,
         slices: SlicedRequests,
         clock: LogClock,
-        tell_move: Callable[[Shard, ShardOwned, Moment], Iterator[int]],
+        note_move: Callable[[Shard, ShardOwned, Moment], Iterator[int]],
     ) -> None:
         self.shard = shard
         self.log = log
@@ -56,7 +56,7 @@ class ShardService:
         self._groups = groups
         self._replay = Replay(shard, slices, self._fail)
         self._clock = clock
-        self._tell_move = tell_move
+        self._note_move = note_move
         self.transactions = ShardTransactions(shard, log.protocol)
         log.encode_pending = self.transactions.encode
         self._at_end: list[Callable[[Moment], None]] = []
@@ -155,7 +155,7 @@ class ShardService:
         yield from settle(shard, lambda: self._replay.moment)
         shard.state = ShardState.ACTIVE
         self._settle()
-        yield from self._tell_move(shard, owned, self._replay.moment)
+        yield from self._note_move(shard, owned, self._replay.moment)
 
     def _repair(self, keys: tuple[bytes, ...]) -> Iterator[int]:
         if pairs := list(present_values(self.shard, keys)):

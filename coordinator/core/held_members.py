@@ -24,7 +24,7 @@ class MemberUse(NamedTuple):
     metadata_bytes: int
 
 
-class _Line(NamedTuple):
+class _CountedMember(NamedTuple):
     """A member as it is counted."""
 
     principal: str | None
@@ -126,17 +126,17 @@ def _offered(message: Message) -> int:
     return sum([len(text) for text in (*texts, *(message.subscribed_topic_names or ())) if text])
 
 
-def _lines(group: Group) -> Iterator[_Line]:
+def _lines(group: Group) -> Iterator[_CountedMember]:
     if (consumer := group.serving_consumer) is not None:
         for one in consumer.members.values():
-            yield _Line(one.principal, one.subscription.client_id, bytes_of(one.subscription))
+            yield _CountedMember(one.principal, one.subscription.client_id, bytes_of(one.subscription))
     elif group.balanced is not None and group.kind is GroupKind.CLIENT_BALANCED:
         for member in group.balanced.members.values():
-            yield _Line(member.principal, member.client_id, 0)
+            yield _CountedMember(member.principal, member.client_id, 0)
     else:
         for known in group.classic.members.values():
             principal = None if known.client is None else known.client.principal
-            yield _Line(principal, known.client_id, sum([len(offer.metadata) for offer in known.protocols]))
+            yield _CountedMember(principal, known.client_id, sum([len(offer.metadata) for offer in known.protocols]))
 
 
 def _held(group: Group, message: Any) -> int | None:

@@ -11,7 +11,7 @@ from coordinator.accounts.permission import Permission
 from coordinator.clock import Moment
 from coordinator.core.core import Core
 from coordinator.gateway.permissions import PermissionCache, PermissionQuery, denied, permission_queries, topics_query
-from coordinator.handlers.audited import tell_refused
+from coordinator.handlers.audited import audit_refusal
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import ErrorReply
@@ -117,7 +117,7 @@ class Authorization:
 
         division = divide(message, code_of)
         if missing:
-            tell_refused(self._core, ref, message, missing, moment)
+            audit_refusal(self._core, ref, message, missing, moment)
         client.requests[ref.number] = _Request(message, division.denied)
         if division.permitted is not None:
             self._serve(ref, division.permitted, moment)

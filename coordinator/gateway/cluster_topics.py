@@ -35,7 +35,7 @@ _LISTED_FOR_MS = 1_000
 """Age up to which the list of all topics is new enough; larger, since the list is longer."""
 _UNKNOWN, _UNANSWERED = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_SERVER_ERROR
 
-Place = tuple[str, bytes, int]
+RequestedPartition = tuple[str, bytes, int]
 """A topic by name, or by id where that is empty, and a partition of it."""
 
 
@@ -222,20 +222,22 @@ class UpstreamTopics:
         known = self._known.get(topic.name or self._names.get(topic.topic_id, ""))
         return 0 if known is None else len(known.partitions)
 
-    def to_ask(self, places: Iterable[Place], now_ms: int, *, needs_ids: bool = False) -> tuple[Metadata, ...]:
-        """Return the requests to the cluster without which a request for these places cannot be served: for unknown
+    def to_ask(
+        self, partitions: Iterable[RequestedPartition], now_ms: int, *, needs_ids: bool = False
+    ) -> tuple[Metadata, ...]:
+        """Return the requests to the cluster without which a request for these partitions cannot be served: for unknown
         partitions, and for unconfirmed ids if it `needs_ids`. Topics requested just now are omitted; while no broker
         can be reached, all are."""
         if not self.brokers.is_reachable:
             return ()
         needs_ids = needs_ids and not self.is_unanswered
         wanted = {}
-        for name, topic_id, partition in places:
+        for name, topic_id, partition in partitions:
             topic = MetadataTopic(name or None, topic_id)
             is_absent = partition >= self._count(topic) and self._absent.get(name or topic_id, -1) < now_ms
             if is_absent or (needs_ids and (name or self._names.get(topic_id)) in self._unconfirmed):
                 wanted[name or topic_id] = topic
-        return _questions(wanted.values())
+        return _metadata_requests(wanted.values())
 
     def news_of(self, message: Metadata, now_ms: int) -> tuple[Metadata, ...]:
         """Return the requests to the cluster that prevent sending a client to an old leader: none if the last reply is
@@ -253,7 +255,7 @@ class UpstreamTopics:
             if now_ms - self._asked.get(key, -_NEW_FOR_MS) >= _NEW_FOR_MS:
                 self._asked[key] = now_ms
                 wanted.append(topic)
-        return _questions(wanted)
+        return _metadata_requests(wanted)
 
     def outdate(self, names: Iterable[str]) -> None:
         """Ask the cluster again before the next Metadata: a request of a client has just changed these topics."""
@@ -322,7 +324,7 @@ class UpstreamTopics:
         return self._known.get(name) or MetadataTopicReply(name, error_code=_UNKNOWN)
 
 
-def _questions(topics: Iterable[MetadataTopic]) -> tuple[Metadata, ...]:
+def _metadata_requests(topics: Iterable[MetadataTopic]) -> tuple[Metadata, ...]:
     """Return one request for names and one for ids. If a request has both, a broker reads only the ids; if a topic has
     neither, it describes no other topic either."""
     named, by_id = list[MetadataTopic](), list[MetadataTopic]()

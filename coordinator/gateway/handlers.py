@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from coordinator.clock import Moment
 from coordinator.core.core import Core
-from coordinator.gateway.cluster_topics import Place, UpstreamTopics
+from coordinator.gateway.cluster_topics import RequestedPartition, UpstreamTopics
 from coordinator.gateway.native import metadata
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
@@ -95,7 +95,7 @@ def topic_handlers(topics: UpstreamTopics) -> dict[type[Message], Handler]:
     }
 
 
-def named_partitions(message: Message) -> Iterator[Place]:
+def named_partitions(message: Message) -> Iterator[RequestedPartition]:
     """Yield the topics that must be known to serve the request, each with its highest partition."""
     match message:
         case OffsetCommit() | TxnOffsetCommit():

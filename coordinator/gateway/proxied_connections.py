@@ -125,8 +125,8 @@ class ProxiedConnections:
                 if isinstance(session, ProxySession):
                     _name(connection, session.user)
                 else:
-                    for heard, answer in session.take_heard():
-                        heard(answer, moment)
+                    for on_reply, reply in session.take_replies():
+                        on_reply(reply, moment)
         except ProtocolViolation as violation:
             self._serving.close(connection, str(violation))
             return

@@ -42,18 +42,18 @@ Continuation = Callable[["DelayedUpstreamRequest", Moment], None]
 class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
     """A client request `message` of `ref` that waits for replies; `ref` is None for the node's own.
 
-    `answers` has the replies by call id in the order of `questions`, None for missing ones. `continuation` is called
+    `answers` has the replies by call id in the order of `requests`, None for missing ones. `continuation` is called
     with it when it is done.
     """
 
-    __slots__ = ("answers", "continuation", "deadline_ms", "key", "message", "number", "questions", "ref", "unanswered")
+    __slots__ = ("answers", "continuation", "deadline_ms", "key", "message", "number", "ref", "requests", "unanswered")
     kind = "upstream"
     continuation: Continuation
 
     def __init__(
         self,
         number: int,
-        questions: dict[int, PendingRequest],
+        requests: dict[int, PendingRequest],
         deadline_ms: int,
         ref: RequestRef | None,
         message: Message,
@@ -61,22 +61,22 @@ class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
         self.number = number
         self.key = UpstreamKey(number)
         self.deadline_ms = deadline_ms
-        self.questions = tuple(questions.values())
-        self.answers: dict[int, Message | None] = dict.fromkeys(questions)
-        self.unanswered = len(questions)
+        self.requests = tuple(requests.values())
+        self.answers: dict[int, Message | None] = dict.fromkeys(requests)
+        self.unanswered = len(requests)
         self.ref = ref
         self.message = message
 
     @property
     def exchanges(self) -> Iterable[tuple[Message, Message | None]]:
         """Each request with its reply."""
-        return zip((question.message for question in self.questions), self.answers.values(), strict=True)
+        return zip((request.message for request in self.requests), self.answers.values(), strict=True)
 
     @property
     def single_exchange(self) -> tuple[Message, Message | None]:
         """The only request and its reply."""
         (answer,) = self.answers.values()
-        return self.questions[0].message, answer
+        return self.requests[0].message, answer
 
     def is_satisfied(self) -> bool:
         return not self.unanswered

@@ -25,7 +25,7 @@ class NoteFacts(TypedDict, total=False):
     kept_partitions: int
 
 
-class Titled(Protocol):
+class NamedState(Protocol):
     """State with the name that clients see."""
 
     @property
@@ -33,18 +33,18 @@ class Titled(Protocol):
         """Name of the state, as DescribeGroups gives it."""
 
 
-class Notable(Protocol):
+class NoteSubject(Protocol):
     """The fields of a group that its notes contain."""
 
     @property
     def group_id(self) -> str: ...
 
     @property
-    def state(self) -> Titled: ...
+    def state(self) -> NamedState: ...
 
 
 def append_note(
-    group: Notable,
+    group: NoteSubject,
     out: Outcome,
     kind: str,
     cause: enum.StrEnum,

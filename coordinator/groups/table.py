@@ -41,7 +41,7 @@ ReadAction = Callable[[G, E, int], ErrorCode]
 AppendAction = Callable[[G, E, Moment, list[CommittedOffset]], Message | ErrorCode]
 
 
-class Answerable(Protocol):
+class RequestEvent(Protocol):
     """An event that came as a request."""
 
     @property
@@ -73,16 +73,16 @@ class Path(enum.Enum):
     """Several steps, since one would take too long; between two of them anything may happen."""
 
 
-class Unless(NamedTuple, Generic[G, E]):
+class GuardedAction(NamedTuple, Generic[G, E]):
     """A guard with an action to run in place of a plain error reply."""
 
     guard: Guard[G, E]
     action: Action[G, E]
 
 
-def unless(guard: Guard[G, E], action: Action[G, E]) -> Unless[G, E]:
+def unless(guard: Guard[G, E], action: Action[G, E]) -> GuardedAction[G, E]:
     """Let the event pass if the guard passes; else run the action and nothing more."""
-    return Unless(guard, action)
+    return GuardedAction(guard, action)
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Row:
 
 def make_row(event: type, path: Path, guards: Sequence[Any], *cells: Callable[..., Any]) -> Row:
     """Build a row from the cells given to a kind's typed builders."""
-    pairs = tuple((one.guard, one.action) if isinstance(one, Unless) else (one, None) for one in guards)
+    pairs = tuple((one.guard, one.action) if isinstance(one, GuardedAction) else (one, None) for one in guards)
     return Row(event, path, pairs, cells)
 
 
@@ -109,7 +109,7 @@ class reject:  # noqa: N801 - reads as a cell
         self._text = text
 
     @overload
-    def __call__(self, group: object, event: Answerable, context: Outcome, /) -> None: ...
+    def __call__(self, group: object, event: RequestEvent, context: Outcome, /) -> None: ...
     @overload
     def __call__(self, group: object, event: object, context: int, /) -> ErrorCode: ...
     @overload

@@ -66,7 +66,7 @@ def sender(core: Core, ref: RequestRef) -> dict[str, Any]:
     }
 
 
-def tell_refused(core: Core, ref: RequestRef, message: Message, missing: list[Permission], moment: Moment) -> None:
+def audit_refusal(core: Core, ref: RequestRef, message: Message, missing: list[Permission], moment: Moment) -> None:
     """Tell what a principal lacked for a request."""
     if not core.audit.is_on:
         return
@@ -76,25 +76,25 @@ def tell_refused(core: Core, ref: RequestRef, message: Message, missing: list[Pe
         name = one.name if isinstance(one.name, str) else core.topics.name_of(one.name) or one.name.hex()
         lacked = f"{one.operation.name} on {one.kind}" + (f" {name}" if name else "")
         fields = {"request": type(message).__name__, "lacked": lacked, "code": one.denial.name}
-        core.audit.tell(AuditEvent.REFUSED, moment, {**who, **fields})
+        core.audit.record(AuditEvent.REFUSED, moment, {**who, **fields})
 
 
-def tell_foreign(core: Core, ref: RequestRef, message: Any, code: ErrorCode, moment: Moment) -> None:
+def audit_foreign_member(core: Core, ref: RequestRef, message: Any, code: ErrorCode, moment: Moment) -> None:
     """Tell of a request for a member of another principal."""
     if core.audit.is_on:
         lacked = f"ownership of a member of group {message.group_id}"
         about = {"request": type(message).__name__, "lacked": lacked, "code": code.name}
-        core.audit.tell(AuditEvent.REFUSED, moment, {**sender(core, ref), **about})
+        core.audit.record(AuditEvent.REFUSED, moment, {**sender(core, ref), **about})
 
 
 _OF_TOPICS = (Cause.TOPIC_CREATED, Cause.TOPIC_DELETED, Cause.PARTITIONS_ADDED)
-_TOLD_BY_HANDLERS = {*_OF_TOPICS, Cause.SETTINGS_CHANGED}
+_AUDITED_BY_HANDLERS = {*_OF_TOPICS, Cause.SETTINGS_CHANGED}
 
 
-def tell_act(core: Core, note: Note) -> None:
+def audit_act(core: Core, note: Note) -> None:
     """Tell of an act on a group: offsets reset or deleted, a group deleted. Acts on topics and settings are told by
     their handlers, with the values before and after."""
-    if not core.audit.is_on or note.cause in _TOLD_BY_HANDLERS:
+    if not core.audit.is_on or note.cause in _AUDITED_BY_HANDLERS:
         return
     origin = note.origin
     who: dict[str, Any] = {}

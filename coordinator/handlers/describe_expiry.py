@@ -9,7 +9,7 @@ from coordinator.core.admission import admit
 from coordinator.core.core import Core
 from coordinator.facts.views import list_group
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, group_expires_ms, is_by_subscription, rule_of
-from coordinator.runtime.offset_table import OffsetTable, Place
+from coordinator.runtime.offset_table import OffsetTable, TopicPartitionKey
 from coordinator.runtime.slices import Served, Work, served_for
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply, ExpiringOffset
@@ -40,15 +40,15 @@ def _describing(core: Core, message: DescribeExpiry) -> Work:
         for cost in subscriptions.reading():
             moment = yield cost
     rule = rule_of(group, subscriptions)
-    places = list(islice(_places_after(shard.offsets, message), limit + 1))
+    keys = list(islice(_keys_after(shard.offsets, message), limit + 1))
     reply = DescribeExpiryReply(
         group_state=list_group(group).group_state,
         group_expires_ms=_when(group_ms),
         group_kept_because=_why(group_ms),
         next_run_ms=moment.wall_ms + max(core.expiry.due_ms - moment.monotonic_ms, 0),
         retention_ms=retention_ms,
-        offsets=tuple(_shown(shard.offsets, message.group_id, place, rule, retention_ms) for place in places[:limit]),
-        has_more=len(places) > limit,
+        offsets=tuple(_shown(shard.offsets, message.group_id, key, rule, retention_ms) for key in keys[:limit]),
+        has_more=len(keys) > limit,
     )
     return served_for(shard.outbox, message.group_id, reply)
 
@@ -63,7 +63,7 @@ def _in_slices(
             return done.value, moment
 
 
-def _places_after(offsets: OffsetTable, message: DescribeExpiry) -> Iterator[Place]:
+def _keys_after(offsets: OffsetTable, message: DescribeExpiry) -> Iterator[TopicPartitionKey]:
     """Return the partitions with an offset, committed or pending, in order, from the page's start."""
     committed, pending = offsets.topics(message.group_id), dict[str, list[int]]()
     for topic, partition in offsets.pending.of(message.group_id):
@@ -76,13 +76,13 @@ def _places_after(offsets: OffsetTable, message: DescribeExpiry) -> Iterator[Pla
 
 
 def _shown(
-    offsets: OffsetTable, group_id: str, place: Place, rule: Rule | KeepReason, retention_ms: int
+    offsets: OffsetTable, group_id: str, key: TopicPartitionKey, rule: Rule | KeepReason, retention_ms: int
 ) -> ExpiringOffset:
-    committed = offsets.get(group_id, *place)
+    committed = offsets.get(group_id, *key)
     if committed is None:
-        return ExpiringOffset(*place, kept_because=KeepReason.PENDING.value)
-    at_ms = expires_ms(rule, place, committed, offsets.pending.of(group_id), retention_ms)
-    return ExpiringOffset(*place, committed.offset, committed.commit_timestamp_ms, _when(at_ms), _why(at_ms))
+        return ExpiringOffset(*key, kept_because=KeepReason.PENDING.value)
+    at_ms = expires_ms(rule, key, committed, offsets.pending.of(group_id), retention_ms)
+    return ExpiringOffset(*key, committed.offset, committed.commit_timestamp_ms, _when(at_ms), _why(at_ms))
 
 
 def _when(at_ms: int | KeepReason) -> int:

@@ -9,7 +9,7 @@ from coordinator.facts.commit_notes import MOST_CHANGES
 from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.handlers.offset_fetch import UNKNOWN
 from coordinator.runtime.group import GroupKind
-from coordinator.runtime.offset_table import Place
+from coordinator.runtime.offset_table import TopicPartitionKey
 from coordinator.runtime.shard import Shard
 from coordinator.runtime.slices import Served, Work, served_for
 from protocol.consumer_protocol import PROTOCOL_TYPE
@@ -61,7 +61,7 @@ def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
     return Served(reply) if own.at_once else served_for(shard.outbox, message.group_id, reply)
 
 
-def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[Place]:
+def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[TopicPartitionKey]:
     """Return the request's partitions for which the group has an offset, committed or pending."""
     committed, pending = shard.offsets.topics(message.group_id), shard.offsets.pending.of(message.group_id)
     return frozenset(
@@ -72,7 +72,7 @@ def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[Place]:
     )
 
 
-def _previous(shard: Shard, group_id: str, stored: frozenset[Place]) -> tuple[OffsetChange, ...]:
+def _previous(shard: Shard, group_id: str, stored: frozenset[TopicPartitionKey]) -> tuple[OffsetChange, ...]:
     """Return the offsets that are to be deleted, for the note: as many as one may name."""
     found = []
     for topic, partition in sorted(stored)[:MOST_CHANGES]:
@@ -82,7 +82,7 @@ def _previous(shard: Shard, group_id: str, stored: frozenset[Place]) -> tuple[Of
     return tuple(found)
 
 
-def _existing_part(core: Core, message: OffsetDelete, stored: frozenset[Place]) -> OffsetDelete:
+def _existing_part(core: Core, message: OffsetDelete, stored: frozenset[TopicPartitionKey]) -> OffsetDelete:
     topics = []
     for topic in message.topics:
         count = core.topics.partition_count(topic.name) or 0
@@ -92,7 +92,9 @@ def _existing_part(core: Core, message: OffsetDelete, stored: frozenset[Place]) 
     return msgspec.structs.replace(message, topics=tuple(topics))
 
 
-def _with_unknown(reply: OffsetDeleteReply, message: OffsetDelete, subscribed: set[Place]) -> OffsetDeleteReply:
+def _with_unknown(
+    reply: OffsetDeleteReply, message: OffsetDelete, subscribed: set[TopicPartitionKey]
+) -> OffsetDeleteReply:
     if reply.error_code:
         return reply
     errors = {(t.name, p.partition_index): p.error_code for t in reply.topics for p in t.partitions}

@@ -9,7 +9,7 @@ from coordinator.core.admission import admit
 from coordinator.core.core import Core
 from coordinator.groups.consumer.offsets import refuse_fetch
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
-from coordinator.runtime.offset_table import Place
+from coordinator.runtime.offset_table import TopicPartitionKey
 from coordinator.runtime.outbox import Awaited
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ from protocol.session import RequestRef
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_ID
-_NOTHING: tuple[Place, ...] = ()
+_NOTHING: tuple[TopicPartitionKey, ...] = ()
 _NOTHING_COMMITTED: Mapping[int, OffsetAndMetadata] = {}
 
 
@@ -108,7 +108,7 @@ def _fetch_named(
     core: Core,
     committed: Mapping[str, Mapping[int, OffsetAndMetadata]],
     topic: OffsetFetchTopic,
-    unstable: Collection[Place],
+    unstable: Collection[TopicPartitionKey],
     wanted: OffsetFetchGroup,
 ) -> OffsetFetchTopicReply:
     """Answer for named partitions, by the topic's name or id, as in the request. An offset that the group does not have
@@ -133,7 +133,7 @@ def _fetch_named(
 
 
 def _committed(
-    topic: str, index: int, kept: OffsetAndMetadata | None, unstable: Collection[Place]
+    topic: str, index: int, kept: OffsetAndMetadata | None, unstable: Collection[TopicPartitionKey]
 ) -> OffsetFetchPartitionReply:
     if unstable and (topic, index) in unstable:
         return OffsetFetchPartitionReply(index, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)

@@ -26,7 +26,7 @@ from coordinator.http.lag.end_history import EndHistory
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.live.webhooks import Webhooks
-from coordinator.http.logins import METRICS, Authenticator, Entrance, logged_in
+from coordinator.http.logins import METRICS, Authenticator, HttpAuthenticator, logged_in
 from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
 from coordinator.http.nodes.all_nodes import ALONE, ANSWER_WITHIN_S, AllNodes, ClusterProblems, NodesPlan
@@ -45,8 +45,8 @@ from coordinator.http.surgery import SURGERY_ROUTES, SurgeryPages
 from coordinator.http.topics import TOPIC_ROUTES, TopicPages
 from coordinator.http.watch import OpenProblems, ProblemWatch
 from coordinator.http.what_if import WhatIf
-from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
+from coordinator.io.rate_limited_log import RateLimitedLog
 from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
 from diagnosis.problem import GroupProblem
 from protocol.messages import Message
@@ -78,7 +78,7 @@ class _OnlyOurFaults(logging.Handler):
             log.error("a page failed", message=record.getMessage(), exc_info=error)
 
 
-def _tell_failure(path: str, error: Exception) -> None:
+def _log_failure(path: str, error: Exception) -> None:
     log.error("a page failed", path=path, exc_info=error)
 
 
@@ -112,20 +112,24 @@ def make_app(
     `nodes`; metrics, events and webhooks have this node's. A list waits `nodes_answer_within_s` for the other nodes."""
     ask_own = _with_timeout(ask, ask_timeout_s)
     own_queries, watching_queries = Queries(ask_own), Queries(_with_timeout(ask_itself or ask, ask_timeout_s))
-    complaints = Complaints()
+    limited_log = RateLimitedLog()
     watch = ProblemWatch(
-        watching_queries, yield_to_loop, asyncio.Lock(), lambda *told: _tell_all(complaints, feed, *told)
+        watching_queries, yield_to_loop, asyncio.Lock(), lambda *told: _publish_problem(limited_log, feed, *told)
     )
     feed = Feed(watching_queries, watch, time.time_ns() // 1_000_000, look_every_s)
     client = NodeClient(nodes.tls)
     all_nodes = AllNodes(nodes, ask_own, client, ask_timeout_s, min(nodes_answer_within_s, ask_timeout_s))
     queries, problems = Queries(all_nodes.ask), ClusterProblems(watch, own_queries, all_nodes)
-    entrance = None if authenticator is None else Entrance(authenticator, partial(_in_time, "the login", ask_timeout_s))
+    authentication = (
+        None
+        if authenticator is None
+        else HttpAuthenticator(authenticator, partial(_in_time, "the login", ask_timeout_s))
+    )
     surgery, what_if = SurgeryPages(queries), WhatIf(queries, asyncio.to_thread)
-    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, yield_to_loop), entrance)
-    middlewares = [problems_as_json(_SHORT, _tell_failure), _guarded(Guard(hosts))]
-    if entrance is not None:
-        middlewares.append(logged_in(entrance, console.show_form, METRICS if has_open_metrics else frozenset()))
+    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, yield_to_loop), authentication)
+    middlewares = [problems_as_json(_SHORT, _log_failure), _guarded(Guard(hosts))]
+    if authentication is not None:
+        middlewares.append(logged_in(authentication, console.show_form, METRICS if has_open_metrics else frozenset()))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
     rows = _rows(queries, problems, surgery, what_if, console)
@@ -133,9 +137,11 @@ def make_app(
     rows += node_routes(nodes.placement.node_id, nodes.served, ask_own, watch)
     app.cleanup_ctx.append(_compiling(console))
     app.cleanup_ctx.append(client.running)
-    events = EventPages(own_queries, feed, is_still_in=None if entrance is None else entrance.is_still_in)
+    events = EventPages(own_queries, feed, is_still_in=None if authentication is None else authentication.is_still_in)
     routes = [*(route for route, _handler in rows), OPENAPI, EVENTS]
-    described: Callable[[], Json] = cache(partial(document, routes, __version__, wants_logins=entrance is not None))
+    described: Callable[[], Json] = cache(
+        partial(document, routes, __version__, wants_logins=authentication is not None)
+    )
     app[DOCUMENT] = described
     app.router.add_route("GET", EVENTS.path, _checked(EVENTS, events.stream))
     for route, handler in (*rows, (OPENAPI, _openapi(described))):
@@ -147,7 +153,7 @@ def make_app(
     app.cleanup_ctx.append(feed.running)
     if webhooks is not None and webhooks.webhook_urls.all:
         app.cleanup_ctx.append(Webhooks(webhooks, feed, count).running)
-    app.on_cleanup.append(_closed(complaints))
+    app.on_cleanup.append(_closed(limited_log))
     app.on_shutdown.append(feed.close)
     return app
 
@@ -181,24 +187,24 @@ def _compiling(console: ConsoleSite) -> Callable[[web.Application], AsyncIterato
     return compiling
 
 
-def _tell_all(complaints: Complaints, feed: Feed, problem: GroupProblem, is_open: bool) -> None:
-    tell_problem(complaints, problem, is_open)
-    feed.tell_problem(problem, is_open)
+def _publish_problem(limited_log: RateLimitedLog, feed: Feed, problem: GroupProblem, is_open: bool) -> None:
+    log_problem(limited_log, problem, is_open)
+    feed.add_problem(problem, is_open)
 
 
-def tell_problem(complaints: Complaints, problem: GroupProblem, is_open: bool) -> None:
+def log_problem(limited_log: RateLimitedLog, problem: GroupProblem, is_open: bool) -> None:
     """Log a problem that opened or closed, at most one line a second for each kind."""
     told: dict[str, Any] = {"group": problem.group_id, "client": problem.client_id, "host": problem.client_host}
     if is_open:
         kind = problem.kind.value
-        complaints.tell("problem opened", kind, level="warning", **told, sentence=problem.sentence)
+        limited_log.write("problem opened", kind, level="warning", **told, sentence=problem.sentence)
     else:
-        complaints.tell("problem closed", problem.kind.value, **told)
+        limited_log.write("problem closed", problem.kind.value, **told)
 
 
-def _closed(complaints: Complaints) -> Callable[[web.Application], Awaitable[None]]:
+def _closed(limited_log: RateLimitedLog) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_app: web.Application) -> None:
-        complaints.close()
+        limited_log.close()
 
     return close
 

@@ -85,7 +85,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.is_admitted:
-            self._all.heard(self)
+            self._all.on_data(self)
             self.inner.data_received(data)
 
     def eof_received(self) -> None:
@@ -153,7 +153,7 @@ class HttpConnections:
         self._show()
         return True
 
-    def heard(self, one: _Connection) -> None:
+    def on_data(self, one: _Connection) -> None:
         """Start the time limit of a request's head if the received bytes begin a request."""
         if one in self._waiting and one.limit_s != self._limits.head_s:
             self._wait(one, self._limits.head_s)

@@ -76,7 +76,7 @@ def challenge(request: web.Request) -> str:
     return f"{'Bearer' if is_browser else 'Basic'} {_REALM}"
 
 
-class Entrance:
+class HttpAuthenticator:
     """Logins of requests, and sessions in cookies."""
 
     def __init__(self, authenticator: Authenticator, in_time: InTime) -> None:
@@ -156,7 +156,9 @@ class Entrance:
 
 
 def logged_in(
-    entrance: Entrance, show_form: Callable[[web.Request, Problem], web.StreamResponse], open_paths: frozenset[str]
+    authentication: HttpAuthenticator,
+    show_form: Callable[[web.Request, Problem], web.StreamResponse],
+    open_paths: frozenset[str],
 ) -> Middleware:
     """Make a middleware that serves only requests with a login, except the probes and `open_paths`. A request for a
     page without a login is answered with the form."""
@@ -168,7 +170,7 @@ def logged_in(
         if resource is not None and resource.canonical in served:
             return await handler(request)
         try:
-            caller = await entrance.caller(request)
+            caller = await authentication.caller(request)
         except Problem as problem:
             if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", ""):
                 return show_form(request, problem)

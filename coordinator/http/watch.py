@@ -16,7 +16,7 @@ from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
 
 Rest = Callable[[], Awaitable[None]]
-Told = Callable[[GroupProblem, bool], None]
+OnProblem = Callable[[GroupProblem, bool], None]
 """Called with each problem when it opens (true) and when it closes (false)."""
 GROUPS_A_ROUND: Final = 1_000
 _SUSPECTS_A_ROUND: Final = 700
@@ -61,12 +61,12 @@ class ProblemWatch:
         queries: Queries,
         rest: Rest,
         lock: AbstractAsyncContextManager[object],
-        told: Told = lambda problem, is_open: None,
+        on_problem: OnProblem = lambda problem, is_open: None,
         groups_a_round: int = GROUPS_A_ROUND,
     ) -> None:
         """`queries` may see everything. `lock` allows one round at a time; `rest` lets the loop serve other
         requests."""
-        self._ask, self._rest, self._lock, self._told = queries, rest, lock, told
+        self._ask, self._rest, self._lock, self._on_problem = queries, rest, lock, on_problem
         self._most = groups_a_round
         self._seen: dict[str, _Seen] = {}
         self._absent: list[GroupProblem] = []
@@ -90,13 +90,13 @@ class ProblemWatch:
         async with self._lock:
             known = await self._known()
             await self._find_changed(known, suspects)
-            chosen, asked = self._chosen(known.now_ms), _Asked(self._ask)
+            chosen, asked = self._chosen(known.now_ms), _NodeEvidence(self._ask)
             for start in range(0, len(chosen), _GROUPS_A_GO):
                 await self._examine(chosen[start : start + _GROUPS_A_GO], known, asked)
                 await self._rest()
             self._absent = gathering.problems_of_absent(self._seen, known)
             found = self._found()
-            self._tell(found)
+            self._notify(found)
             self._last = found
             if suspects is not None:
                 self._followed_ms = known.now_ms
@@ -153,7 +153,7 @@ class ProblemWatch:
         seen = self._seen.get(group_id)
         return seen is not None and bool(seen.problems) and 0 <= now_ms - seen.at_ms < _REST_MS
 
-    async def _examine(self, group_ids: Sequence[str], known: gathering.Known, asked: "_Asked") -> None:
+    async def _examine(self, group_ids: Sequence[str], known: gathering.Known, asked: "_NodeEvidence") -> None:
         evidence = await gathering.gather(asked, group_ids, known)
         for group_id in group_ids:
             self._changed.pop(group_id, None)
@@ -165,14 +165,14 @@ class ProblemWatch:
         found = [problem for seen in self._seen.values() for problem in seen.problems]
         return sorted([*found, *self._absent], key=lambda one: one.group_id)
 
-    def _tell(self, found: Iterable[GroupProblem]) -> None:
+    def _notify(self, found: Iterable[GroupProblem]) -> None:
         now = {(one.group_id, one.kind.value, one.client_id, one.client_host): one for one in found}
         for key, problem in now.items():
             if key not in self._open:
-                self._told(problem, True)
+                self._on_problem(problem, True)
         for key, problem in self._open.items():
             if key not in now:
-                self._told(problem, False)
+                self._on_problem(problem, False)
         self._open = now
 
 
@@ -191,7 +191,7 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
     wanted = [one.group_id for one in await queries.groups()] if group_ids is None else group_ids
     found: list[GroupProblem] = []
     there: set[str] = set()
-    asked = _Asked(queries)
+    asked = _NodeEvidence(queries)
     for start in range(0, len(wanted), _GROUPS_A_GO):
         evidence = await gathering.gather(asked, wanted[start : start + _GROUPS_A_GO], known)
         there.update(one.group.group_id for one in evidence)
@@ -200,7 +200,7 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
     return found + gathering.problems_of_absent(there, known)
 
 
-class _Asked:
+class _NodeEvidence:
     """The node as the source of evidence, for one round. Starts of logs are asked for once; ends again with each group,
     since its commits must not be compared with older ones."""
 

@@ -11,8 +11,8 @@ _EVERY_S: Final = 1.0
 class LoopLag:
     """A timer that reports its lateness, in milliseconds, until it is stopped."""
 
-    def __init__(self, tell: Callable[[float], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[float], None]) -> None:
+        self._report = report
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -27,5 +27,5 @@ class LoopLag:
             self._timer.cancel()
 
     def _fired(self) -> None:
-        self._tell(max(0.0, time.monotonic() - self._due) * 1_000)
+        self._report(max(0.0, time.monotonic() - self._due) * 1_000)
         self.start()

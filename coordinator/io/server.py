@@ -15,12 +15,12 @@ from coordinator.clock import Moment
 from coordinator.core.budget import BYTES_A_STEP, READS_A_STEP
 from coordinator.io.allocator import keep_large_buffers
 from coordinator.io.calls import Calls
-from coordinator.io.complaints import Complaints
 from coordinator.io.disk_jobs import DiskJobs
 from coordinator.io.exit import exit_on_error, exit_process
 from coordinator.io.job_runners import FlushRunner, JobThreadRunner
 from coordinator.io.loop_lag import LoopLag
 from coordinator.io.patient_disk import patient
+from coordinator.io.rate_limited_log import RateLimitedLog
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
 from coordinator.node.effects import Close, Effect, Flush, LogError, LogNote, Pause, Resume, Return, RunJob, Send
@@ -103,13 +103,13 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         # A slow reader: read nothing more from it until it has read its replies.
         self.reads_slowly = True
-        self.hear_or_not()
+        self.update_reading()
 
     def resume_writing(self) -> None:
         self.reads_slowly = False
-        self.hear_or_not()
+        self.update_reading()
 
-    def hear_or_not(self) -> None:
+    def update_reading(self) -> None:
         """Read from the client unless the node has paused it or the client reads its replies too slowly."""
         if self.transport is None:
             return
@@ -135,7 +135,7 @@ class Server:
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.node: AnyNode
-        self.complaints = Complaints()
+        self.limited_log = RateLimitedLog()
         self._loop = asyncio.get_running_loop()
         self._clients: dict[int, ClientProtocol] = {}
         self.calls = Calls(self.happen)
@@ -167,7 +167,7 @@ class Server:
             Flush: self._flush,
             RunJob: self._run_job,
             LogError: self._log_error,
-            LogNote: lambda effect: self.complaints.tell(effect.kind, effect.cause, **effect.details),
+            LogNote: lambda effect: self.limited_log.write(effect.kind, effect.cause, **effect.details),
             Return: self.calls.answer,
         }
 
@@ -214,7 +214,7 @@ class Server:
         self._lag.stop()
         for client in self._clients.values():
             client.paused_by_node = True  # a client that continues to send must not keep the daemon alive
-            client.hear_or_not()
+            client.update_reading()
         self.happen(Stopping())
         await self._until_idle()
         while self.node.core.outbox:
@@ -233,7 +233,7 @@ class Server:
         await self._until_idle()  # a checkpoint may have begun meanwhile
         self._flushing.finish()
         self._working.finish()
-        self.complaints.close()
+        self.limited_log.close()
         with exit_on_error("Stopping"):
             self.node.core.store.close(self.node.snapshots())
 
@@ -360,7 +360,7 @@ class Server:
             self._check_backlog()
         if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
             details: dict[str, Any] = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
-            self.complaints.tell("slow reader closed", level="warning", **details)
+            self.limited_log.write("slow reader closed", level="warning", **details)
             client.transport.abort()
 
     def _check_backlog(self) -> None:
@@ -368,7 +368,7 @@ class Server:
         unsent, self._handed_bytes = self._unsent, 0
         for client in unsent.check(self._clients.values(), time.monotonic_ns() // 1_000_000):
             details: dict[str, Any] = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
-            self.complaints.tell("slow reader closed, others need the room", level="warning", **details)
+            self.limited_log.write("slow reader closed, others need the room", level="warning", **details)
             if client.transport is not None:
                 client.transport.abort()
         self.node.core.unsent_bytes = unsent.bytes
@@ -382,7 +382,7 @@ class Server:
 
     def _log_error(self, effect: LogError) -> None:
         if effect.kind:
-            self.complaints.tell(effect.kind, effect.sentence)
+            self.limited_log.write(effect.kind, effect.sentence)
         else:
             getattr(log, effect.level)(effect.sentence)
 
@@ -392,7 +392,7 @@ class Server:
             if effect.reason:
                 peer = client.transport.get_extra_info("peername")
                 details = {"connection": effect.connection, "peer": peer and peer[0]}
-                self.complaints.tell("connection closed", effect.reason, **details)
+                self.limited_log.write("connection closed", effect.reason, **details)
             # A client that does not read its last replies would keep its socket for ever, uncounted. A client that is
             # not closed for an error is given longer to read them.
             if effect.reason or client.unsent_bytes():
@@ -402,12 +402,12 @@ class Server:
     def _pause(self, effect: Pause) -> None:
         if (client := self._clients.get(effect.connection)) is not None:
             client.paused_by_node = True
-            client.hear_or_not()
+            client.update_reading()
 
     def _resume(self, effect: Resume) -> None:
         if (client := self._clients.get(effect.connection)) is not None:
             client.paused_by_node = self._is_stopping
-            client.hear_or_not()
+            client.update_reading()
 
     def _flush(self, effect: Flush) -> None:
         self._under_way += 1

@@ -20,13 +20,13 @@ class ServiceManager:
 
     def ready(self, status: str) -> None:
         """Notify the manager that the daemon serves, and start the watchdog's notifications."""
-        self._tell(f"READY=1\nSTATUS={status}")
+        self._notify(f"READY=1\nSTATUS={status}")
         if self._address and self._every_s > 0:
             self._live()
 
     def stopping(self) -> None:
         """Notify the manager that the daemon stops. That may take long, so the watchdog's notifications continue."""
-        self._tell("STOPPING=1\nSTATUS=stopping")
+        self._notify("STOPPING=1\nSTATUS=stopping")
 
     def close(self) -> None:
         """Stop all notifications."""
@@ -34,10 +34,10 @@ class ServiceManager:
             self._timer.cancel()
 
     def _live(self) -> None:
-        self._tell("WATCHDOG=1")
+        self._notify("WATCHDOG=1")
         self._timer = asyncio.get_running_loop().call_later(self._every_s, self._live)
 
-    def _tell(self, message: str) -> None:
+    def _notify(self, message: str) -> None:
         """Send the message. Failures are ignored: the daemon serves even if the manager does not listen."""
         if not self._address:
             return

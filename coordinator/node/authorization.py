@@ -22,7 +22,7 @@ from coordinator.accounts.permission import (
 from coordinator.accounts.requests import ACCESS
 from coordinator.clock import Moment
 from coordinator.core.core import INTERNAL, Connection, Core
-from coordinator.handlers.audited import tell_refused
+from coordinator.handlers.audited import audit_refusal
 from coordinator.handlers.table import Handler
 from coordinator.node.events import Opened
 from coordinator.node.serving import Serving
@@ -124,7 +124,7 @@ class LocalAuthorization:
             missing: list[Permission] = []
             permitted, denied = divide(request, self._code_of(ref, missing))
             if missing:
-                tell_refused(core, ref, request, missing, moment)
+                audit_refusal(core, ref, request, missing, moment)
             if permitted is None:
                 assert denied is not None
                 core.outbox.send(ref, denied)

@@ -32,10 +32,10 @@ class CertificatePrincipals:
         }
         if mapped is None:
             why = "no rule of ssl.principal.mapping.rules matches"
-            self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, {**about, "user": shown, "why": why})
+            self._core.audit.record(AuditEvent.LOGIN_FAILED, moment, {**about, "user": shown, "why": why})
             self._serving.close(connection, f"no rule of ssl.principal.mapping.rules matches {shown[:300]!r}")
         else:
             connection.principal = f"User:{mapped}"
-            self._core.audit.tell(AuditEvent.LOGIN, moment, {"principal": connection.principal, **about})
+            self._core.audit.record(AuditEvent.LOGIN, moment, {"principal": connection.principal, **about})
             connection.access = self._core.accounts.authorizer.of(connection.principal, connection.peer_host)
             connection.is_guarded = True

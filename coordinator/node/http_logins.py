@@ -100,7 +100,7 @@ class HttpLogins:
         self._core.count("logins")
         scheme = "Session" if event.opens_session else "Bearer" if event.username is None else "Basic"
         about = {"principal": principal, "host": event.peer_host, "listener": "http", "mechanism": scheme}
-        self._core.audit.tell(AuditEvent.LOGIN, moment, about)
+        self._core.audit.record(AuditEvent.LOGIN, moment, about)
         reply = HttpLoginReply(principal)
         if event.opens_session:
             lifetime_ms = self._lifetime_ms

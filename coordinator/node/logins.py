@@ -59,7 +59,7 @@ class Stage(Enum):
     DONE = "done"
 
 
-class _State:
+class _LoginState:
     """Login of one connection."""
 
     __slots__ = ("began_ms", "check_id", "connection", "mechanism", "received_ms", "ref", "sasl", "stage")
@@ -77,7 +77,7 @@ class _State:
         self.ref = RequestRef(connection.number, 0)
 
 
-def _said(state: _State, reply: SaslAuthenticateReply) -> Message:
+def _said(state: _LoginState, reply: SaslAuthenticateReply) -> Message:
     """Return the reply as a message of the connection's dialect."""
     if state.connection.dialect == "kafka":
         return reply
@@ -128,7 +128,7 @@ class Logins:
         self._mechanisms = tuple(map(str, config.sasl_enabled_mechanisms.all))
         self._lifetime_ms = config.connections_max_reauth_ms
         self._delay_ms = config.connection_failed_authentication_delay_ms
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, _LoginState] = {}
         self._checks = checks
         self._failed = FailedLogins()
         self.on_login: Callable[[Connection, Moment], None] = lambda _connection, _moment: None
@@ -152,7 +152,7 @@ class Logins:
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Require a login of a new connection."""
         if self._mechanisms:
-            self._states[connection.number] = _State(connection)
+            self._states[connection.number] = _LoginState(connection)
             connection.is_guarded = True
             connection.session_ends_ms = -NEVER_MS
 
@@ -226,7 +226,7 @@ class Logins:
             raise ProtocolViolation("Login is sent during another login")
         self._go_on(state, ref, message.auth_bytes, moment)
 
-    def _begin(self, state: _State, mechanism: str, moment: Moment) -> ErrorCode:
+    def _begin(self, state: _LoginState, mechanism: str, moment: Moment) -> ErrorCode:
         """Begin an exchange, unless the returned error forbids it."""
         now_ms = moment.monotonic_ms
         if state.stage is Stage.DONE and now_ms - state.began_ms < _LEAST_BETWEEN_MS:
@@ -239,7 +239,7 @@ class Logins:
         state.sasl = SaslLogin(mechanism, self._accounts, self._core.tokens, moment.wall_ms)
         return ErrorCode.NONE
 
-    def _go_on(self, state: _State, ref: RequestRef, token: bytes, moment: Moment) -> None:
+    def _go_on(self, state: _LoginState, ref: RequestRef, token: bytes, moment: Moment) -> None:
         """Take the client's next token."""
         sasl = state.sasl
         assert sasl is not None
@@ -259,14 +259,14 @@ class Logins:
         else:
             self._check(state, answer, moment)
 
-    def _answer(self, state: _State, answer: Challenge | LoggedIn, moment: Moment) -> None:
+    def _answer(self, state: _LoginState, answer: Challenge | LoggedIn, moment: Moment) -> None:
         if isinstance(answer, LoggedIn):
             self._finish(state, answer, moment)
         else:
             state.stage = Stage.EXCHANGE
             self._core.outbox.send(state.ref, _said(state, SaslAuthenticateReply(auth_bytes=answer.token)))
 
-    def _check(self, state: _State, check: LoginCheck, moment: Moment) -> None:
+    def _check(self, state: _LoginState, check: LoginCheck, moment: Moment) -> None:
         host = state.connection.peer_host
         check_id = self._checks.begin(host, check, lambda job, later: self._checked(state, job, later))
         if check_id is None:
@@ -274,7 +274,7 @@ class Logins:
         else:
             state.stage, state.check_id = Stage.CHECKING, check_id
 
-    def _checked(self, state: _State, job: LoginCheck, moment: Moment) -> None:
+    def _checked(self, state: _LoginState, job: LoginCheck, moment: Moment) -> None:
         assert state.sasl is not None
         try:
             answer = state.sasl.checked(job)
@@ -283,12 +283,12 @@ class Logins:
             return
         if state.sasl.refusal:  # counted and logged even if the client never ends the login (aiokafka does not)
             self._failed.add(state.connection.peer_host, moment.monotonic_ms)
-            self._tell(state.ref, state.connection.peer_host, state.sasl.username, state.sasl.refusal, moment)
+            self._record_failure(state.ref, state.connection.peer_host, state.sasl.username, state.sasl.refusal, moment)
         self._answer(state, answer, moment)
 
     # ------------------------------------------------------------------------------------------------------------- ends
 
-    def _finish(self, state: _State, done: LoggedIn, moment: Moment) -> None:
+    def _finish(self, state: _LoginState, done: LoggedIn, moment: Moment) -> None:
         connection, sasl = state.connection, state.sasl
         assert sasl is not None
         if state.mechanism and done.principal != connection.principal:
@@ -307,11 +307,11 @@ class Logins:
         self.on_login(connection, moment)
         self._core.count("logins")
         fields = {**sender(self._core, state.ref), "mechanism": state.mechanism}
-        self._core.audit.tell(AuditEvent.LOGIN, moment, fields)
+        self._core.audit.record(AuditEvent.LOGIN, moment, fields)
         reply = SaslAuthenticateReply(auth_bytes=done.token, session_lifetime_ms=lifetime_ms)
         self._core.outbox.send(state.ref, _said(state, reply))
 
-    def _fail(self, state: _State, why: str, moment: Moment) -> None:
+    def _fail(self, state: _LoginState, why: str, moment: Moment) -> None:
         sasl = state.sasl
         assert sasl is not None
         if not sasl.refusal:
@@ -325,12 +325,12 @@ class Logins:
         reply = _said(state, SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, sentence))
         self._refuse(state, state.ref, reply, why, moment)
 
-    def _refuse(self, state: _State, ref: RequestRef, reply: Message | None, why: str, moment: Moment) -> None:
+    def _refuse(self, state: _LoginState, ref: RequestRef, reply: Message | None, why: str, moment: Moment) -> None:
         """Reply after the delay, counted from the request, and close the connection. Without a reply the connection is
         only closed: clients retry then, while they give up after a refusal."""
         sasl, state.stage, state.sasl = state.sasl, Stage.FAILED, None
         if sasl is None or not sasl.refusal:  # the refusal of a token was logged when the token was checked
-            self._tell(ref, state.connection.peer_host, "" if sasl is None else sasl.username, why, moment)
+            self._record_failure(ref, state.connection.peer_host, "" if sasl is None else sasl.username, why, moment)
         self._answer_later(ref, reply, state.received_ms, moment)
 
     def is_limited(self, host: str, moment: Moment) -> bool:
@@ -348,14 +348,14 @@ class Logins:
         self, ref: RequestRef, reply: Message | None, host: str, user: str, why: str, received_ms: int, moment: Moment
     ) -> None:
         """Log a failed login, and reply after the delay, counted from its request."""
-        self._tell(ref, host, user, why, moment)
+        self._record_failure(ref, host, user, why, moment)
         self._answer_later(ref, reply, received_ms, moment)
 
-    def _tell(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment) -> None:
+    def _record_failure(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment) -> None:
         """Count a failed login, and write it to the log and the audit log."""
         self._core.count("logins_failed")
         about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why}
-        self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
+        self._core.audit.record(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
             shown = f" as {user[:200]!r}" if user else ""
             self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from coordinator.accounts.permission import GROUP
 from coordinator.clock import Moment
 from coordinator.core.core import HTTP, Connection, Core
-from coordinator.handlers.audited import tell_foreign
+from coordinator.handlers.audited import audit_foreign_member
 from coordinator.handlers.list_refusals import note_foreign
 from coordinator.handlers.table import Handler
 from coordinator.runtime.group import Group, GroupKind
@@ -69,7 +69,7 @@ class MemberOwnership:
             code = ErrorCode.NONE if connection is None else self._refusal(connection, message)
             if code:
                 note_foreign(core, ref.connection, message, code, moment)
-                tell_foreign(core, ref, message, code, moment)
+                audit_foreign_member(core, ref, message, code, moment)
                 core.outbox.send(ref, ErrorReply(code))
             else:
                 # This is the last check: the next heartbeat with the same bytes may skip all of them, if its member has

@@ -17,7 +17,7 @@ from coordinator.core.budget import OVERDUE_A_STEP
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.consumer.topics import TopicImage
-from coordinator.handlers.audited import audited, tell_act
+from coordinator.handlers.audited import audit_act, audited
 from coordinator.handlers.fetch_completion import WokenFetches, fetch_ready
 from coordinator.handlers.produce import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.node import scheduled_tasks
@@ -48,7 +48,7 @@ from coordinator.node.http_logins import HttpLogins
 from coordinator.node.login_checks import LoginChecks
 from coordinator.node.logins import LoginRefusalDue, Logins
 from coordinator.node.member_ownership import MemberOwnership, has_joined
-from coordinator.node.note_lines import tell_note
+from coordinator.node.note_lines import log_note
 from coordinator.node.serving import Serving
 from coordinator.node.throttling import LOOK_TASK, ThrottleOver, Throttling
 from coordinator.node.unloading import unload
@@ -114,8 +114,8 @@ class Node:
         checks = LoginChecks(self.effects)
         self.logins = Logins(core, self.serving, self.effects, checks)
         self.http_logins = HttpLogins(core, self.logins, checks)
-        core.journal.on_act = partial(tell_act, core)
-        core.journal.on_note = partial(tell_note, self.effects)
+        core.journal.on_act = partial(audit_act, core)
+        core.journal.on_note = partial(log_note, self.effects)
         self.serving.handlers = audited(self.serving.handlers)
         CertificatePrincipals(core, self.serving, config.ssl_principal_mapping_rules)
         if config.has_accounts or config.tls_client_ca_location is not None:

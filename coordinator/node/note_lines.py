@@ -20,7 +20,7 @@ EVICTIONS: Final = frozenset(
 """Causes of removals that the member did not request."""
 
 
-def tell_note(effects: list[Effect], note: Note) -> None:
+def log_note(effects: list[Effect], note: Note) -> None:
     """Log the note if it is about an eviction or an administrative action."""
     details: dict[str, Any] = {"group": note.group_id, "detail": note.detail}
     if note.act:

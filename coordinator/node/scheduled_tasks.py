@@ -26,8 +26,8 @@ def _expire(core: Core, moment: Moment) -> int | None:
 
 def _sample_ends(core: Core, moment: Moment) -> int:
     sampling = core.end_sampling
-    question = sampling.next_question(core.own_shards(), core.topics, moment)
-    return sampling.answer(core.embedded.list_offsets(question)[0], moment)
+    request = sampling.next_request(core.own_shards(), core.topics, moment)
+    return sampling.answer(core.embedded.list_offsets(request)[0], moment)
 
 
 def _produce(core: Core, moment: Moment) -> None:

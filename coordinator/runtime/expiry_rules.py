@@ -28,7 +28,7 @@ from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
-from coordinator.runtime.offset_table import OffsetTable, Place
+from coordinator.runtime.offset_table import OffsetTable, TopicPartitionKey
 from protocol.consumer_protocol import PROTOCOL_TYPE
 
 _NO_RETENTION = -1
@@ -87,14 +87,18 @@ def rule_of(group: Group, subscriptions: Subscriptions | None = None) -> Rule | 
 
 
 def expires_ms(
-    rule: Rule | KeepReason, place: Place, committed: OffsetAndMetadata, pending: Container[Place], retention_ms: int
+    rule: Rule | KeepReason,
+    key: TopicPartitionKey,
+    committed: OffsetAndMetadata,
+    pending: Container[TopicPartitionKey],
+    retention_ms: int,
 ) -> int | KeepReason:
     """Return the wall time from which on the offset may be deleted, or the reason why it never is."""
     if isinstance(rule, KeepReason):
         return rule
-    if place[0] in rule.subscribed:
+    if key[0] in rule.subscribed:
         return KeepReason.SUBSCRIBED
-    if place in pending:
+    if key in pending:
         return KeepReason.PENDING
     if committed.expire_timestamp_ms != _NO_RETENTION:
         return committed.expire_timestamp_ms

@@ -16,9 +16,9 @@ from protocol.messages.groups import OffsetChange
 MOST_BACK: Final = 2_000
 """Largest number of backward commits remembered until a handler appends a note of them."""
 
-Place = tuple[str, int]
+TopicPartitionKey = tuple[str, int]
 """Topic and partition."""
-PendingPlace = tuple[str, str, int, list[tuple[int, OffsetAndMetadata | None]]]
+PendingPartition = tuple[str, str, int, list[tuple[int, OffsetAndMetadata | None]]]
 """Group, topic, partition, and the pending offsets by producer, the newest last."""
 Forward = list[tuple[dict[int, OffsetAndMetadata], dict[int, OffsetAndMetadata]]]
 """Present offsets of each topic by partition, and their replacements."""
@@ -59,51 +59,51 @@ class PendingOffsets:
     __slots__ = ("_producers", "by_group")
 
     def __init__(self) -> None:
-        self.by_group: dict[str, dict[Place, dict[int, OffsetAndMetadata | None]]] = {}
+        self.by_group: dict[str, dict[TopicPartitionKey, dict[int, OffsetAndMetadata | None]]] = {}
         """Pending offsets by group and partition, then by producer; changed here alone."""
-        self._producers: dict[int, dict[tuple[str, Place], None]] = {}
+        self._producers: dict[int, dict[tuple[str, TopicPartitionKey], None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.by_group)
 
-    def of(self, group_id: str) -> Mapping[Place, Mapping[int, OffsetAndMetadata | None]]:
+    def of(self, group_id: str) -> Mapping[TopicPartitionKey, Mapping[int, OffsetAndMetadata | None]]:
         """Pending offsets of the group by partition, then by producer; not to be changed."""
         return self.by_group.get(group_id, {})
 
-    def add(self, producer_id: int, group_id: str, place: Place, offset: OffsetAndMetadata) -> None:
+    def add(self, producer_id: int, group_id: str, key: TopicPartitionKey, offset: OffsetAndMetadata) -> None:
         """Set the producer's pending offset of the partition."""
-        producers = self.by_group.setdefault(group_id, {}).setdefault(place, {})
+        producers = self.by_group.setdefault(group_id, {}).setdefault(key, {})
         producers.pop(producer_id, None)  # the newest comes last
         producers[producer_id] = offset
-        self._producers.setdefault(producer_id, {})[group_id, place] = None
+        self._producers.setdefault(producer_id, {})[group_id, key] = None
 
-    def overtake(self, group_id: str, place: Place, before: int | None = None) -> None:
+    def overtake(self, group_id: str, key: TopicPartitionKey, before: int | None = None) -> None:
         """Mark the pending offsets of the partition as overtaken by a newer commit; with `before`, those older than
         that producer's."""
-        producers = self.by_group.get(group_id, {}).get(place, {})
+        producers = self.by_group.get(group_id, {}).get(key, {})
         for producer_id in producers:
             if producer_id == before:
                 return
             producers[producer_id] = None
 
-    def places(self, producer_id: int) -> list[tuple[str, Place]]:
+    def partitions_of(self, producer_id: int) -> list[tuple[str, TopicPartitionKey]]:
         """Groups and partitions for which the producer has a pending offset."""
         return list(self._producers.get(producer_id, ()))
 
-    def take(self, producer_id: int, group_id: str, place: Place) -> OffsetAndMetadata | None:
+    def take(self, producer_id: int, group_id: str, key: TopicPartitionKey) -> OffsetAndMetadata | None:
         """Remove the producer's pending offset of the partition and return it; None if it was overtaken."""
-        taken = self.by_group[group_id][place].pop(producer_id)
-        self._clear(producer_id, group_id, place)
+        taken = self.by_group[group_id][key].pop(producer_id)
+        self._clear(producer_id, group_id, key)
         return taken
 
-    def remove(self, group_id: str, place: Place) -> None:
+    def remove(self, group_id: str, key: TopicPartitionKey) -> None:
         """Remove all pending offsets of the partition."""
-        for producer_id in list(self.of(group_id).get(place, ())):
-            self.take(producer_id, group_id, place)
+        for producer_id in list(self.of(group_id).get(key, ())):
+            self.take(producer_id, group_id, key)
 
-    def dump(self) -> tuple[list[PendingPlace], list[PendingProducer]]:
+    def dump(self) -> tuple[list[PendingPartition], list[PendingProducer]]:
         """Export everything, in its orders; `restore` imports it."""
-        places = [
+        keys = [
             (group_id, topic, partition, list(producers.items()))
             for group_id, group in self.by_group.items()
             for (topic, partition), producers in group.items()
@@ -112,24 +112,24 @@ class PendingOffsets:
             (producer_id, [(group_id, topic, partition) for group_id, (topic, partition) in own])
             for producer_id, own in self._producers.items()
         ]
-        return places, producers
+        return keys, producers
 
-    def restore_place(self, dumped: PendingPlace) -> None:
+    def restore_partition(self, dumped: PendingPartition) -> None:
         group_id, topic, partition, producers = dumped
         self.by_group.setdefault(group_id, {})[topic, partition] = dict(producers)
 
     def restore_producer(self, dumped: PendingProducer) -> None:
         producer_id, own = dumped
-        places = self._producers.setdefault(producer_id, {})
-        places.update(dict.fromkeys([(group_id, (topic, partition)) for group_id, topic, partition in own]))
+        keys = self._producers.setdefault(producer_id, {})
+        keys.update(dict.fromkeys([(group_id, (topic, partition)) for group_id, topic, partition in own]))
 
-    def _clear(self, producer_id: int, group_id: str, place: Place) -> None:
+    def _clear(self, producer_id: int, group_id: str, key: TopicPartitionKey) -> None:
         own, group = self._producers[producer_id], self.by_group[group_id]
-        del own[group_id, place]
+        del own[group_id, key]
         if not own:
             del self._producers[producer_id]
-        if not group[place]:
-            del group[place]
+        if not group[key]:
+            del group[key]
         if not group:
             del self.by_group[group_id]
 
@@ -213,9 +213,9 @@ class OffsetTable:
             found.append((partitions, new))
         return found
 
-    def going_back(self, records: Iterable[CommittedOffset]) -> frozenset[Place]:
+    def going_back(self, records: Iterable[CommittedOffset]) -> frozenset[TopicPartitionKey]:
         """Return the partitions in which the records are below the committed offset."""
-        found: list[Place] = []
+        found: list[TopicPartitionKey] = []
         for record in records:
             before = self.get(record.group_id, record.topic, record.partition)
             if before is not None and record.offset < before.offset:
@@ -261,7 +261,7 @@ class OffsetTable:
     def set_pending(self, producer_id: int, records: Sequence[CommittedOffset]) -> None:
         """Set pending offsets, which become valid if the producer's transaction is committed."""
         for record in records:
-            place = (self._names.setdefault(record.topic, record.topic), record.partition)
+            key = (self._names.setdefault(record.topic, record.topic), record.partition)
             kept = OffsetAndMetadata(
                 record.offset,
                 record.leader_epoch,
@@ -270,24 +270,24 @@ class OffsetTable:
                 record.expire_timestamp_ms,
                 None if record.topic_id is None else self.share_id(record.topic_id, record.topic),
             )
-            self.pending.add(producer_id, record.group_id, place, kept)
+            self.pending.add(producer_id, record.group_id, key, kept)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> list[str]:
         """End the producer's transaction: its pending offsets become valid or are dropped. Return their groups; an
         unknown producer has none."""
-        places = self.pending.places(producer_id)
-        for group_id, place in places:
+        keys = self.pending.partitions_of(producer_id)
+        for group_id, key in keys:
             if is_committed:
-                self._commit_pending(producer_id, group_id, place)
+                self._commit_pending(producer_id, group_id, key)
             else:
-                self.pending.take(producer_id, group_id, place)
-        return list(dict.fromkeys(group_id for group_id, _place in places))
+                self.pending.take(producer_id, group_id, key)
+        return list(dict.fromkeys(group_id for group_id, _key in keys))
 
-    def _commit_pending(self, producer_id: int, group_id: str, place: Place) -> None:
-        self.pending.overtake(group_id, place, before=producer_id)
-        kept = self.pending.take(producer_id, group_id, place)
+    def _commit_pending(self, producer_id: int, group_id: str, key: TopicPartitionKey) -> None:
+        self.pending.overtake(group_id, key, before=producer_id)
+        kept = self.pending.take(producer_id, group_id, key)
         if kept is not None:
-            topic, partition = place
+            topic, partition = key
             partitions = self._partitions(group_id, topic)
             self.count += partition not in partitions
             partitions[partition] = kept
@@ -328,7 +328,7 @@ class OffsetTable:
         """Return true if the group has a committed or pending offset: such a group must be kept."""
         return group_id in self._groups or bool(self.pending.of(group_id))
 
-    def partitions(self, group_id: str) -> Iterator[Place]:
+    def partitions(self, group_id: str) -> Iterator[TopicPartitionKey]:
         """Partitions for which the group has an offset, committed or pending."""
         committed = self.topics(group_id)
         for topic, partitions in committed.items():

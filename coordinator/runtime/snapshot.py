@@ -16,7 +16,7 @@ from coordinator.records.codec import decode, encode
 from coordinator.records.consumer_records import ConsumerRecord
 from coordinator.records.records import BalancedMetadata, GroupMetadata, LogCorrupt, Ownership
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
-from coordinator.runtime.offset_table import PendingPlace, PendingProducer
+from coordinator.runtime.offset_table import PendingPartition, PendingProducer
 from coordinator.runtime.shard import Shard
 from partition_log.log.state_snapshots import NewStateSnapshot
 
@@ -68,7 +68,7 @@ class OffsetsPiece(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
 
 
 class PendingPiece(msgspec.Struct, frozen=True, array_like=True, tag="pending"):
-    places: list[PendingPlace]
+    places: list[PendingPartition]
     producers: list[PendingProducer]
 
 
@@ -230,7 +230,7 @@ def _take(shard: Shard, read: Any) -> None:
         _take_records(shard, read.records, ConsumerRecord)
     elif isinstance(read, PendingPiece):
         for place in read.places:
-            shard.offsets.pending.restore_place(place)
+            shard.offsets.pending.restore_partition(place)
             shard.loaded_records += len(place[3])
         for producer in read.producers:
             shard.offsets.pending.restore_producer(producer)

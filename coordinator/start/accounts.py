@@ -60,7 +60,7 @@ def open_audit(config: Config, server: Server) -> AuditFile | None:
 
     def lost(count: int, why: str) -> None:
         server.node.core.count("audit_lines_lost", count)
-        server.complaints.tell("lines of the audit log are lost", why, level="warning")
+        server.limited_log.write("lines of the audit log are lost", why, level="warning")
 
     try:
         audit = AuditFile(path, config.audit_log_max_bytes, config.audit_log_max_backups, lost)

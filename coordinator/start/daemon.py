@@ -30,7 +30,7 @@ from coordinator.node.node import Node
 from coordinator.start.accounts import begin_accounts, open_audit
 from coordinator.start.data_folder import open_store
 from coordinator.start.http_listener import http_logins, serve_http
-from coordinator.start.listeners import bind, make_supervisor, told_address
+from coordinator.start.listeners import advertised_address, bind, make_supervisor
 from coordinator.start.loading import until_served
 from coordinator.start.open_files import within_open_files
 from partition_log.disk.disk import OsDisk
@@ -54,7 +54,7 @@ async def serve(config: Config, manager: ServiceManager) -> None:
     part = ClusterPart(config, server, beside)
     node = _node(config, store, addresses, part, unguarded)
     if tls is not None:
-        tls.tell(node.core.gauges, node.core.count)
+        tls.report_to(node.core.gauges, node.core.count)
     stop_accounts = begin_accounts(config, server, node.core)
     audit = open_audit(config, server)
     await server.start(node)
@@ -68,7 +68,7 @@ async def serve(config: Config, manager: ServiceManager) -> None:
         bound["http"], stop_http = await serve_http(config, config.http, server, tls, logins)
         unguarded.opened("http", stop_http)
         if part.shards is not None:
-            addresses["http"] = told_address("http", config.advertised_http, bound["http"])
+            addresses["http"] = advertised_address("http", config.advertised_http, bound["http"])
     stopping = _until_signalled(tls, brokers_tls)
     await _either(until_served(config, server, beside, part, addresses, identity), stopping.wait())
     if not stopping.is_set():
@@ -128,9 +128,9 @@ def _announce(config: Config, bound: Mapping[str, tuple[str, int]], manager: Ser
     listeners = {kind: f"{host}:{port}" for kind, (host, port) in bound.items()}
     log.info("serving", version=version(), listeners=listeners, settings=differing)
     manager.ready(", ".join(f"{kind} at {address}" for kind, address in listeners.items()))
-    told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
+    listening = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
     secured = [kind for kind in bound if config.speaks_tls(kind)]
-    print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
+    print(" ".join(("ready", *listening, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
 
 
 def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Event:

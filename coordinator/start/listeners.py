@@ -22,7 +22,7 @@ async def bind(
     """Bind the listeners of both protocols. Return the addresses for clients, and the bound ones."""
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}
-    for dialect, wanted, told in (
+    for dialect, wanted, advertised in (
         ("native", config.native, config.advertised_native),
         ("kafka", config.kafka, config.advertised_kafka),
     ):
@@ -37,13 +37,13 @@ async def bind(
                 bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured, relayed)
         except OSError as error:
             raise cannot_listen(dialect, wanted, error, beside is not None and dialect == "kafka") from None
-        addresses[dialect] = told_address(dialect, told, bound[dialect])
+        addresses[dialect] = advertised_address(dialect, advertised, bound[dialect])
     return addresses, bound
 
 
-def told_address(kind: str, told: Address | None, bound: tuple[str, int]) -> tuple[str, int]:
+def advertised_address(kind: str, advertised: Address | None, bound: tuple[str, int]) -> tuple[str, int]:
     """Return the address of a listener as others are told it."""
-    host, port = bound if told is None else (told.host, told.port)
+    host, port = bound if advertised is None else (advertised.host, advertised.port)
     if host in _WILDCARDS:
         log.warning(
             "clients are told to connect to an address that means any; name one with --advertised",
@@ -69,18 +69,18 @@ def make_supervisor(
     """Build the supervisor of the connections to the cluster's brokers, if there is a cluster."""
     if config.upstream_servers is None or config.kafka is None:
         return None
-    told = config.advertised_kafka or config.kafka
+    advertised = config.advertised_kafka or config.kafka
     plan = GatewayPlan(
         config.upstream_servers.all,
         config.upstream_listener_ports,
         config.kafka.host,
-        told.host,
+        advertised.host,
         config.upstream_refresh_ms / 1_000,
         config.upstream_ask_timeout_ms / 1_000,
         upstream_login(config),
         brokers_tls,
         tls if config.speaks_tls("kafka") else None,
-        told.port,
+        advertised.port,
         identity,
         unguarded,
     )

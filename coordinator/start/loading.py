@@ -40,13 +40,13 @@ async def _until_loaded(server: Server, beside: Supervisor | None) -> None:
     progress = loads.progress()
     log.info("loading", shards=len(server.node.core.shards), bytes=progress.bytes_total)
     gc.disable()  # all objects made while loading stay: collections make it take half as long again
-    telling = asyncio.ensure_future(_tell(loads))
+    reporting = asyncio.ensure_future(_report_progress(loads))
     try:
         await server.until_loaded()
         if beside is not None:
             await beside.start()
     finally:
-        telling.cancel()
+        reporting.cancel()
         gc.enable()
     for note in loads.notes:
         log.warning(note.text, shard=note.shard)
@@ -63,7 +63,7 @@ async def _until_loaded(server: Server, beside: Supervisor | None) -> None:
     )
 
 
-async def _tell(loads: Loadings) -> None:
+async def _report_progress(loads: Loadings) -> None:
     while True:
         await asyncio.sleep(_TELL_EVERY_S)
         progress = loads.progress()

@@ -36,10 +36,10 @@ def within_open_files(config: Config) -> Config:
     set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS + spliced))
     http_connections = max(min(config.http_max_connections, allowed // _LEAST_A_HTTP_FILE), 1)
     connections = max(min(config.max_connections, (allowed - set_aside - min(of_http, http_connections)) // files), 1)
-    told = {"allowed": allowed, "wanted": wanted, "max_connections": connections}
+    limits = {"allowed": allowed, "wanted": wanted, "max_connections": connections}
     log.warning(
         "few open files are allowed: fewer connections are, unless the limit is raised",
         http_max_connections=http_connections,
-        **told,
+        **limits,
     )
     return msgspec.structs.replace(config, max_connections=connections, http_max_connections=http_connections)

@@ -43,7 +43,7 @@ second are not sampled."""
 encode_sample: Final = msgspec.msgpack.Encoder().encode
 decode_sample: Final = msgspec.msgpack.Decoder(EndSample).decode
 """Raises msgspec.DecodeError."""
-_Positions = tuple[str, str, dict[int, int]]
+_TopicOffsets = tuple[str, str, dict[int, int]]
 """A group, a topic, and some of the offsets committed by partition."""
 
 
@@ -57,19 +57,19 @@ class EndSampling:
         """Number of slices that were not written since the disk was full; the next pass writes them even if nothing has
         changed since."""
         self._started = Moment(0, 0)
-        self._unread: Iterator[_Positions] | None = None
-        self._asked: list[_Positions] = []
+        self._unread: Iterator[_TopicOffsets] | None = None
+        self._asked: list[_TopicOffsets] = []
         self._whole_ms = -_HOUR_MS
         self._written: dict[tuple[str, str, int], int] = {}
         """Hashes of the samples that the previous pass wrote, or omitted as unchanged, by group, topic and first
         partition."""
         self._seen: dict[tuple[str, str, int], int] = {}
 
-    def next_question(self, shards: Collection[Shard], topics: Topics, moment: Moment) -> ListOffsets:
+    def next_request(self, shards: Collection[Shard], topics: Topics, moment: Moment) -> ListOffsets:
         """Begin the next slice: return the request for the ends of its partitions."""
         if self._unread is None:
             self._begin_pass(moment)
-        unread = self._unread = self._unread or _positions(shards, topics)
+        unread = self._unread = self._unread or _committed_offsets(shards, topics)
         self._asked = []
         work = 0
         while work < _WORK_A_SLICE and self._unread is not None:
@@ -133,7 +133,7 @@ def _key(sample: EndSample) -> tuple[str, str, int]:
     return sample.group_id, sample.topic, next(iter(sample.offsets))
 
 
-def _positions(shards: Collection[Shard], topics: Topics) -> Iterator[_Positions]:
+def _committed_offsets(shards: Collection[Shard], topics: Topics) -> Iterator[_TopicOffsets]:
     """Yield all committed offsets in pieces; groups change between two slices."""
     for shard in shards:
         for group_id in shard.offsets.groups() if shard.state is ShardState.ACTIVE else ():

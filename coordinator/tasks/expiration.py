@@ -14,7 +14,7 @@ from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscrip
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.group import Group
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
-from coordinator.runtime.offset_table import OffsetTable, Place
+from coordinator.runtime.offset_table import OffsetTable, TopicPartitionKey
 from coordinator.runtime.shard import Shard, ShardState
 from partition_log.store.log_store import LogStore
 
@@ -33,12 +33,12 @@ _BUSY_BYTES = 4 * 1024 * 1024
 class _Visit:
     """A group being checked, and the offsets deleted of it, by topic."""
 
-    __slots__ = ("due_ms", "expired", "group_id", "places", "reading", "shard", "subscriptions")
+    __slots__ = ("due_ms", "expired", "group_id", "keys", "reading", "shard", "subscriptions")
 
     def __init__(self, shard: Shard, group_id: str) -> None:
         self.shard = shard
         self.group_id = group_id
-        self.places = _places(shard.offsets.topics(group_id))
+        self.keys = _keys(shard.offsets.topics(group_id))
         self.expired: dict[str, int] = {}
         self.subscriptions: Subscriptions | None = None
         self.reading: Iterator[int] = iter(())
@@ -55,7 +55,7 @@ class _Visit:
                 self.shard.expirations.bring_forward(self.group_id, self.due_ms)
 
 
-def _places(topics: Mapping[str, Mapping[int, OffsetAndMetadata]]) -> Iterator[Place]:
+def _keys(topics: Mapping[str, Mapping[int, OffsetAndMetadata]]) -> Iterator[TopicPartitionKey]:
     """Partitions at the beginning of the visit; groups change between two slices."""
     for topic in list(topics):
         for partition in list(topics.get(topic, ())):
@@ -134,26 +134,28 @@ class Expiry:
             if work >= most:
                 return work
         rule = rule_of(group, visit.subscriptions)
-        places: list[Place] = []
+        keys: list[TopicPartitionKey] = []
         is_over = True
         if not isinstance(rule, KeepReason):
-            looked, is_over = self._find(visit, rule, max(most - work + _WORK_A_GROUP, 1), moment.wall_ms, places)
-            work += _WORK_A_LOOK * looked + _WORK_A_TOMBSTONE * len(places)
-        is_done = self._expire(visit, group, places, moment, is_over=is_over)
-        if places or group.group_id not in shard.groups:
+            looked, is_over = self._find(visit, rule, max(most - work + _WORK_A_GROUP, 1), moment.wall_ms, keys)
+            work += _WORK_A_LOOK * looked + _WORK_A_TOMBSTONE * len(keys)
+        is_done = self._expire(visit, group, keys, moment, is_over=is_over)
+        if keys or group.group_id not in shard.groups:
             work += _WORK_AN_EVENT
         if is_over or not is_done:
             visit.end(is_done=is_done)
             self._visit = None
         return work
 
-    def _find(self, visit: _Visit, rule: Rule, most: int, wall_ms: int, found: list[Place]) -> tuple[int, bool]:
+    def _find(
+        self, visit: _Visit, rule: Rule, most: int, wall_ms: int, found: list[TopicPartitionKey]
+    ) -> tuple[int, bool]:
         """Find expired offsets, at most those of one slice and one batch. Return the number of offsets checked, and
         true if no other is left to check."""
         offsets, group_id = visit.shard.offsets, visit.group_id
         pending = offsets.pending.of(group_id)
         looked, room = 0, self._batch_bytes
-        for topic, partition in islice(visit.places, most):
+        for topic, partition in islice(visit.keys, most):
             looked += 1
             committed = offsets.get(group_id, topic, partition)
             if committed is None:
@@ -170,24 +172,26 @@ class Expiry:
                 return looked, False
         return looked, looked < most
 
-    def _expire(self, visit: _Visit, group: Group, places: list[Place], moment: Moment, *, is_over: bool) -> bool:
+    def _expire(
+        self, visit: _Visit, group: Group, keys: list[TopicPartitionKey], moment: Moment, *, is_over: bool
+    ) -> bool:
         """Delete the offsets, and the group with the last of them. Return false if the tombstones cannot be
         appended."""
         shard, before = visit.shard, visit.shard.log.next_offset
         expired = dict(visit.expired)
-        for topic, _partition in places:
+        for topic, _partition in keys:
             expired[topic] = expired.get(topic, 0) + 1
         may_die = is_over and group.is_empty
-        leaves_nothing = may_die and _leaves_nothing(shard.offsets, group.group_id, len(places))
-        if not (places or leaves_nothing or (is_over and expired)):
+        leaves_nothing = may_die and _leaves_nothing(shard.offsets, group.group_id, len(keys))
+        if not (keys or leaves_nothing or (is_over and expired)):
             return True
-        event = RetentionDue(group.group_id, tuple(places), tuple(expired.items()), is_over, leaves_nothing)
+        event = RetentionDue(group.group_id, tuple(keys), tuple(expired.items()), is_over, leaves_nothing)
         shard.process(group, event, moment)
-        if (places or leaves_nothing) and shard.log.next_offset == before:
+        if (keys or leaves_nothing) and shard.log.next_offset == before:
             self._note_deleted(visit, moment)
             return False
         visit.expired = expired
-        self.offsets_expired += len(places)
+        self.offsets_expired += len(keys)
         self.groups_expired += group.group_id not in shard.groups
         return True
 

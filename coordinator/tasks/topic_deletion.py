@@ -107,11 +107,11 @@ class Deletions:
 
 def held(offsets: OffsetTable, group_id: str, topic: str) -> list[int]:
     """Partitions of the topic for which the group has an offset, committed or pending."""
-    places = list(offsets.topics(group_id).get(topic, ()))
+    partitions = list(offsets.topics(group_id).get(topic, ()))
     if offsets.pending:
         pending = [partition for name, partition in offsets.pending.of(group_id) if name == topic]
-        places = list(dict.fromkeys(places + pending))
-    return places
+        partitions = list(dict.fromkeys(partitions + pending))
+    return partitions
 
 
 def _timed_out(reply: DeletedTopic) -> DeletedTopic:

@@ -37,7 +37,7 @@ class _Version(NamedTuple):
     mtime_ns: int
 
 
-class _Look(NamedTuple):
+class _FolderState(NamedTuple):
     """The checkpoint, and the files that there are, with their inodes."""
 
     checkpoint: bytes
@@ -116,14 +116,14 @@ class _Copier:
         for name in [name for name in self._copied if _is_wal(name)]:
             del self._copied[name]
 
-    def _look(self) -> _Look:
+    def _look(self) -> _FolderState:
         files = {
             name: (self._source / name).stat().st_ino
             for name in _names(self._source)
             if name != _LOCK and not name.endswith(".new")
         }
         checkpoint = self._source / _CHECKPOINT
-        return _Look(checkpoint.read_bytes() if _CHECKPOINT in files else b"", files)
+        return _FolderState(checkpoint.read_bytes() if _CHECKPOINT in files else b"", files)
 
     def _copy_if_changed(self, name: str) -> None:
         source, copy = self._source / name, self._copy / name

@@ -58,11 +58,11 @@ def entries_of(log: str, batch: ScannedBatch, *, with_values: bool = False) -> I
         if batch.header.producer_id != _NO_PRODUCER:
             entry |= {"producer_id": batch.header.producer_id, "producer_epoch": batch.header.producer_epoch}
         try:
-            told = _control(batch.header, record) or _teller(log)(record)
+            described = _control(batch.header, record) or _describer(log)(record)
         except (LogCorrupt, TopicsCorrupt, AccountsCorrupt, msgspec.DecodeError, msgspec.ValidationError) as error:
-            told = {"type": "unreadable", "why": str(error), **_sizes(record)}
+            described = {"type": "unreadable", "why": str(error), **_sizes(record)}
         # Keys of credentials are nobody's to read: they would open the node to a guess of the password.
-        yield entry | told | (_texts(record) if with_values and log != ACCOUNTS_LOG else {})
+        yield entry | described | (_texts(record) if with_values and log != ACCOUNTS_LOG else {})
 
 
 def frame_entry(framed: FramedBatch) -> Entry:
@@ -123,7 +123,7 @@ def _offsets(record: Record) -> Entry:
 
 def _of_shard(record: ShardRecord) -> Entry:
     if isinstance(record, CommittedOffset):
-        told: Entry = {
+        described: Entry = {
             "type": "offset",
             "group": record.group_id,
             "topic": record.topic,
@@ -134,10 +134,10 @@ def _of_shard(record: ShardRecord) -> Entry:
             "commit_timestamp_ms": record.commit_timestamp_ms,
         }
         if record.expire_timestamp_ms >= 0:
-            told["expire_timestamp_ms"] = record.expire_timestamp_ms
+            described["expire_timestamp_ms"] = record.expire_timestamp_ms
         if record.topic_id is not None:
-            told["topic_id"] = record.topic_id.hex()
-        return told
+            described["topic_id"] = record.topic_id.hex()
+        return described
     if isinstance(record, OffsetTombstone):
         names = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
         return {"type": "offset_tombstone", **names}
@@ -183,17 +183,17 @@ def _grant(record: Ownership | OwnershipTombstone) -> Entry:
 
 
 def _replaced(record: MemberReplaced) -> Entry:
-    told = msgspec.structs.asdict(record)
-    told["subscription_bytes"] = len(told.pop("subscription"))
-    return {"type": "member_replaced", "group": told.pop("group_id"), **told}
+    described = msgspec.structs.asdict(record)
+    described["subscription_bytes"] = len(described.pop("subscription"))
+    return {"type": "member_replaced", "group": described.pop("group_id"), **described}
 
 
 def _balanced(record: BalancedMetadata) -> Entry:
-    told = msgspec.structs.asdict(record)
-    told["members"] = [msgspec.structs.asdict(member) for member in record.members]
-    told["filters"] = {topic: list(ones) for topic, ones in record.filters}
-    told["meta_digest"] = record.meta_digest.hex()
-    return {"type": "balanced_group", "group": told.pop("group_id"), **told}
+    described = msgspec.structs.asdict(record)
+    described["members"] = [msgspec.structs.asdict(member) for member in record.members]
+    described["filters"] = {topic: list(ones) for topic, ones in record.filters}
+    described["meta_digest"] = record.meta_digest.hex()
+    return {"type": "balanced_group", "group": described.pop("group_id"), **described}
 
 
 def _group(record: GroupMetadata) -> Entry:
@@ -225,13 +225,13 @@ def _member(member: MemberRecord) -> Entry:
 def _note(record: Record) -> Entry:
     if record.value is None:
         return {"type": "note_tombstone", "group": _text(record.key)}
-    told = msgspec.to_builtins(decode_note(record.value))
-    return {"type": "note", "group": told.pop("group_id"), **told}
+    described = msgspec.to_builtins(decode_note(record.value))
+    return {"type": "note", "group": described.pop("group_id"), **described}
 
 
 def _sample(record: Record) -> Entry:
-    told = msgspec.to_builtins(decode_sample(record.value or b""))
-    return {"type": "end_sample", "group": told.pop("group_id"), **told}
+    described = msgspec.to_builtins(decode_sample(record.value or b""))
+    return {"type": "end_sample", "group": described.pop("group_id"), **described}
 
 
 def _topic(record: Record) -> Entry:
@@ -259,8 +259,8 @@ def _account(record: Record) -> Entry:
     match decode_account(record.key, record.value):
         case CredentialRecord(mechanism, username, credential):
             kind = "credential_tombstone" if credential is None else "credential"
-            told: Entry = {"type": kind, "user": username, "mechanism": mechanism.title}
-            return told if credential is None else {**told, "iterations": credential.iterations}
+            described: Entry = {"type": kind, "user": username, "mechanism": mechanism.title}
+            return described if credential is None else {**described, "iterations": credential.iterations}
         case AclRecord(acl, is_there):
             return {"type": "acl" if is_there else "acl_tombstone", **acl._asdict()}
         case _:
@@ -280,7 +280,7 @@ _TELLERS: Mapping[str, Callable[[Record], Entry]] = {
 }
 
 
-def _teller(log: str) -> Callable[[Record], Entry]:
+def _describer(log: str) -> Callable[[Record], Entry]:
     return _offsets if log.rpartition("-")[0] == OFFSETS else _TELLERS.get(log, _plain)
 
 

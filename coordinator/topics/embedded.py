@@ -13,8 +13,8 @@ from coordinator.placement import Placement
 from coordinator.topics.admin import altered, create, deletable, grow
 from coordinator.topics.append_time import with_append_time
 from coordinator.topics.configs import TopicConfigs
-from coordinator.topics.fetch import DelayedFetch, FetchReady, Room, epoch_error, read
-from coordinator.topics.find_offset import EFFORT_US, Effort, end_of_epoch, find_offset
+from coordinator.topics.fetch import DelayedFetch, FetchReady, ReplyBudget, epoch_error, read
+from coordinator.topics.find_offset import EFFORT_US, SearchBudget, end_of_epoch, find_offset
 from coordinator.topics.metadata import Sees, describe_partitions, metadata
 from coordinator.topics.produce import (
     PARTITION_US,
@@ -337,15 +337,15 @@ class EmbeddedTopics:
         is a full one, and its reply says so."""
         if message.session_epoch > 0:
             return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        left = Room(min(message.max_bytes, self._settings.fetch_max_bytes, room))
+        left = ReplyBudget(min(message.max_bytes, self._settings.fetch_max_bytes, room))
         return FetchReply(responses=tuple([self._fetch_topic(topic, left) for topic in message.topics]))
 
-    def _fetch_topic(self, topic: FetchTopic, room: Room) -> FetchTopicReply:
+    def _fetch_topic(self, topic: FetchTopic, room: ReplyBudget) -> FetchTopicReply:
         name = self._name_of(topic)
         replies = tuple([self._fetch_partition(name, part, room) for part in topic.partitions])
         return FetchTopicReply(topic.topic, replies, topic.topic_id)
 
-    def _fetch_partition(self, name: str | None, part: FetchPartition, room: Room) -> FetchPartitionReply:
+    def _fetch_partition(self, name: str | None, part: FetchPartition, room: ReplyBudget) -> FetchPartitionReply:
         log = self._readable(name, part.partition, part.current_leader_epoch)
         return FetchPartitionReply(part.partition, log) if isinstance(log, ErrorCode) else read(log, part, room)
 
@@ -364,7 +364,7 @@ class EmbeddedTopics:
     def list_offsets(self, message: ListOffsets) -> tuple[ListOffsetsReply, int]:
         """Find offsets (first, last, newest, by time), with a result for each partition; return the reply and the
         position it waits for."""
-        effort, known = Effort(EFFORT_US), Answers()
+        effort, known = SearchBudget(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
         keys = (
             NewRecordsKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions
@@ -372,7 +372,7 @@ class EmbeddedTopics:
         waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, keys))
         return reply, self._store.deferral.awaited(self._store.position) if waits else 0
 
-    def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:
+    def _find_topic(self, topic: ListOffsetsTopic, effort: SearchBudget, known: Answers) -> ListOffsetsTopicReply:
         replies = []
         for part in topic.partitions:
             question = (topic.name, part)
@@ -381,7 +381,7 @@ class EmbeddedTopics:
             replies.append(known[question])
         return ListOffsetsTopicReply(topic.name, tuple(replies))
 
-    def _find(self, name: str, part: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
+    def _find(self, name: str, part: ListOffsetsPartition, effort: SearchBudget) -> ListOffsetsPartitionReply:
         log = self._readable(name, part.partition_index, part.current_leader_epoch)
         if isinstance(log, ErrorCode):
             return ListOffsetsPartitionReply(part.partition_index, log)

@@ -31,7 +31,7 @@ def epoch_error(current_leader_epoch: int) -> ErrorCode:
 # --------------------------------------------------------------------------------------------------- reading by offset
 
 
-class Room:
+class ReplyBudget:
     """Bytes that one reply may still get. The first partition with data returns at least one batch, so that a batch
     larger than the limits does not stop a reader (KIP-74)."""
 
@@ -42,19 +42,19 @@ class Room:
         self.gave = False
 
 
-def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitionReply:
+def read(log: PartitionLog, wanted: FetchPartition, budget: ReplyBudget) -> FetchPartitionReply:
     """Read whole batches from the one that holds the offset. A batch damaged on disk is a storage error of its
     partition alone."""
     error, data = ErrorCode.NONE, b""
     try:
-        data = _read(log, wanted, room)
+        data = _read(log, wanted, budget)
     except OffsetOutsideLog:
         error = ErrorCode.OFFSET_OUT_OF_RANGE
     except LogDamaged as damage:
         log.note_damage(damage)
         error = ErrorCode.KAFKA_STORAGE_ERROR
-    room.left -= len(data)
-    room.gave = room.gave or bool(data)
+    budget.left -= len(data)
+    budget.gave = budget.gave or bool(data)
     flushed = log.flushed_offset
     return FetchPartitionReply(
         partition_index=wanted.partition,
@@ -66,12 +66,12 @@ def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitio
     )
 
 
-def _read(log: PartitionLog, wanted: FetchPartition, room: Room) -> bytes:
-    limit = max(min(wanted.partition_max_bytes, room.left), 0)
-    if room.gave and limit < _PEEK_BELOW_BYTES and limit < _next_size(log, wanted.fetch_offset):
+def _read(log: PartitionLog, wanted: FetchPartition, budget: ReplyBudget) -> bytes:
+    limit = max(min(wanted.partition_max_bytes, budget.left), 0)
+    if budget.gave and limit < _PEEK_BELOW_BYTES and limit < _next_size(log, wanted.fetch_offset):
         return b""
     data = log.read(wanted.fetch_offset, limit, up_to=log.flushed_offset)
-    return b"" if room.gave and len(data) > limit else data
+    return b"" if budget.gave and len(data) > limit else data
 
 
 def _next_size(log: PartitionLog, offset: int) -> int:

@@ -19,10 +19,10 @@ still to be uploaded, neither of which exists here."""
 
 
 EFFORT_US = 50_000
-"""Effort that one request may take."""
+"""Budget that one request may take."""
 
 
-class Effort:
+class SearchBudget:
     """Microseconds that the searches of one request may take, estimated from counts. Each search opens a whole batch
     while all other requests wait. The search that exceeds the effort is the last."""
 
@@ -35,7 +35,7 @@ class Effort:
         self.left_us -= microseconds
 
 
-def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
+def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: SearchBudget) -> ListOffsetsPartitionReply:
     """Find the first offset, the end offset, the newest record's, or the first at or after a time; -1 if there is none.
     If no effort is left, the error makes the client retry."""
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
@@ -58,7 +58,7 @@ def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort)
     return ListOffsetsPartitionReply(index) if found is None else _found(index, *found)
 
 
-def _newest_ms(log: PartitionLog, effort: Effort) -> int:
+def _newest_ms(log: PartitionLog, effort: SearchBudget) -> int:
     # For a segment just closed, the last entries of two index files and the batches behind them are read.
     effort.spend(sum([1 if segment.max_timestamp_ms >= 0 else 100 for segment in log.segments]))
     return log.newest_ms()

@@ -63,22 +63,22 @@ class Limits(NamedTuple):
     headers: int = MOST_HEADERS
 
 
-class Times(NamedTuple):
+class TimestampLimits(NamedTuple):
     """Limits of records' timestamps. (Kafka: -1 is "none", and is always allowed.)"""
 
     lowest_ms: int
     highest_ms: int
 
 
-ANY_TIME = Times(-(2**63), 2**63 - 1)
+ANY_TIME = TimestampLimits(-(2**63), 2**63 - 1)
 
 
-def allowed_times(configs: TopicConfigs, moment: Moment) -> Times:
+def allowed_times(configs: TopicConfigs, moment: Moment) -> TimestampLimits:
     """Return the limits of timestamps that producers set."""
     if configs.has_append_time:
         return ANY_TIME
     highest_ms = min(moment.wall_ms + configs.time_after_ms, ANY_TIME.highest_ms)
-    return Times(moment.wall_ms - configs.time_before_ms, highest_ms)
+    return TimestampLimits(moment.wall_ms - configs.time_before_ms, highest_ms)
 
 
 class Allowance:
@@ -91,14 +91,14 @@ class Allowance:
         self.left_us = left_us
 
 
-class _Refused(Exception):
+class _BatchRejected(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.bad = BatchError(error, message)
 
 
 def check_records(
-    data: bytes, limits: Limits, allowance: Allowance, times: Times = ANY_TIME
+    data: bytes, limits: Limits, allowance: Allowance, times: TimestampLimits = ANY_TIME
 ) -> Generator[int, object, list[bytes] | BatchError]:
     """Return the batches of `data`, each sound and within the limits, or the error of the first that is not. The
     request's partitions share the allowance; once it is spent, the error is REQUEST_TIMED_OUT, after which producers
@@ -115,14 +115,14 @@ def check_records(
             batch = data if header.size == len(data) else data[position : position + header.size]
             _check_claims(header)
             if len(found) == MOST_BATCHES:
-                raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"more than {MOST_BATCHES} batches of a partition")
+                raise _BatchRejected(ErrorCode.MESSAGE_TOO_LARGE, f"more than {MOST_BATCHES} batches of a partition")
             if allowance.left_us <= 0:
-                raise _Refused(ErrorCode.REQUEST_TIMED_OUT, "the request has too many records; send these later")
+                raise _BatchRejected(ErrorCode.REQUEST_TIMED_OUT, "the request has too many records; send these later")
             found.append(_check_contents(batch, header, limits, allowance, times))
             position += header.size
             yield before_us - allowance.left_us
             before_us = allowance.left_us
-    except _Refused as refused:
+    except _BatchRejected as refused:
         yield before_us - allowance.left_us
         return refused.bad
     return found
@@ -137,50 +137,56 @@ def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | N
 
 def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeader:
     if not data:
-        raise _Refused(ErrorCode.INVALID_RECORD, "no records")
+        raise _BatchRejected(ErrorCode.INVALID_RECORD, "no records")
     # Checked before the checksum: a batch that is refused for its size need not be read.
     size = int.from_bytes(data[position + 8 : position + 12], "big", signed=True) + 12
     if max_batch_bytes < size <= len(data) - position:
-        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {max_batch_bytes} are allowed")
+        raise _BatchRejected(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {max_batch_bytes} are allowed"
+        )
     if size > len(data) - position:
         # Not CORRUPT_MESSAGE, after which a producer would retry: the header is wrong.
-        raise _Refused(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, of which {len(data) - position} are there")
+        raise _BatchRejected(
+            ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, of which {len(data) - position} are there"
+        )
     try:
         return check_batch(data, position)
     except UnsupportedMagic as error:
-        raise _Refused(ErrorCode.INVALID_RECORD, str(error)) from None
+        raise _BatchRejected(ErrorCode.INVALID_RECORD, str(error)) from None
     except CorruptBatch as error:
-        raise _Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        raise _BatchRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
 
 
 def _check_claims(header: BatchHeader) -> None:
     """Check the header fields that a producer must not set."""
     if header.is_control:
-        raise _Refused(ErrorCode.INVALID_RECORD, "control batches are not for clients to write")
+        raise _BatchRejected(ErrorCode.INVALID_RECORD, "control batches are not for clients to write")
     if header.is_transactional:
-        raise _Refused(ErrorCode.INVALID_TXN_STATE, "a batch of a transaction, and transactions are not served")
+        raise _BatchRejected(ErrorCode.INVALID_TXN_STATE, "a batch of a transaction, and transactions are not served")
     if header.attributes & LOG_APPEND_TIME:
-        raise _Refused(ErrorCode.INVALID_TIMESTAMP, "a producer does not set the time of append")
+        raise _BatchRejected(ErrorCode.INVALID_TIMESTAMP, "a producer does not set the time of append")
     if header.producer_id >= 0 and header.base_sequence < 0:
         reason = f"sequence {header.base_sequence} of producer {header.producer_id}"
-        raise _Refused(ErrorCode.INVALID_RECORD, reason)
+        raise _BatchRejected(ErrorCode.INVALID_RECORD, reason)
     if header.compression > Compression.ZSTD:
-        raise _Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.compression} has no meaning")
+        raise _BatchRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.compression} has no meaning")
     if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
         reason = f"{header.record_count} records that span {header.last_offset_delta + 1} offsets"
-        raise _Refused(ErrorCode.INVALID_RECORD, reason)
+        raise _BatchRejected(ErrorCode.INVALID_RECORD, reason)
 
 
-def _check_contents(batch: bytes, header: BatchHeader, limits: Limits, allowance: Allowance, times: Times) -> bytes:
+def _check_contents(
+    batch: bytes, header: BatchHeader, limits: Limits, allowance: Allowance, times: TimestampLimits
+) -> bytes:
     """Return the batch with a correct largest timestamp: searches by time rely on it. (Kafka corrects it too.)"""
     allowance.left_us -= _BATCH_US + len(batch) // _BYTES_AN_US + (_IDEMPOTENT_US if header.producer_id >= 0 else 0)
     if header.record_count > limits.records:
         reason = f"{header.record_count} records, at most {limits.records} are allowed"
-        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
+        raise _BatchRejected(ErrorCode.MESSAGE_TOO_LARGE, reason)
     if header.compression == Compression.LZ4 and _is_linked(batch):
         # Muster's reader could read it, but Java's consumers cannot, and would never get past it. (Kafka fails on it.)
         reason = "lz4 blocks that depend on each other, which not every consumer can read"
-        raise _Refused(ErrorCode.INVALID_RECORD, reason)
+        raise _BatchRejected(ErrorCode.INVALID_RECORD, reason)
     try:
         if header.compression:
             payload = _decompressed(batch, header, limits.decompressed_bytes, allowance)
@@ -188,9 +194,9 @@ def _check_contents(batch: bytes, header: BatchHeader, limits: Limits, allowance
             payload = record_bytes(header, batch)
         newest, cost_us = _walked(payload, header, limits, allowance)
     except TooManyHeaders as error:
-        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+        raise _BatchRejected(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except CorruptBatch as error:
-        raise _Refused(ErrorCode.INVALID_RECORD, str(error)) from None
+        raise _BatchRejected(ErrorCode.INVALID_RECORD, str(error)) from None
     allowance.left_us -= cost_us
     _check_times(payload, header, newest, times)
     return batch if newest == header.max_timestamp_ms else _with_newest(batch, newest)
@@ -205,12 +211,12 @@ def _walked(payload: bytes, header: BatchHeader, limits: Limits, allowance: Allo
         raise
 
 
-def _check_times(payload: bytes, header: BatchHeader, newest: int, times: Times) -> None:
+def _check_times(payload: bytes, header: BatchHeader, newest: int, times: TimestampLimits) -> None:
     oldest = oldest_timestamp(payload, header) if times.lowest_ms >= 0 else newest
     for timestamp in (newest, oldest):
         if timestamp != -1 and not times.lowest_ms <= timestamp <= times.highest_ms:
             allowed = f"from {times.lowest_ms} to {times.highest_ms} is allowed"
-            raise _Refused(ErrorCode.INVALID_TIMESTAMP, f"a record of {timestamp} ms; {allowed}")
+            raise _BatchRejected(ErrorCode.INVALID_TIMESTAMP, f"a record of {timestamp} ms; {allowed}")
 
 
 def _is_linked(lz4_batch: bytes) -> bool:

@@ -92,7 +92,7 @@ async def _log_in(connections: Connections, user: str) -> None:
     following: Any = login.begin()
     while following is not None:
         version = 2 if isinstance(following, SaslAuthenticate) else HANDSHAKE_VERSION
-        following = login.hear(await connections.call(_CLIENT, following, version))
+        following = login.on_reply(await connections.call(_CLIENT, following, version))
 
 
 async def _prepare(kafka: SecureKafka) -> dict[str, bytes]:

@@ -30,7 +30,7 @@ def commit(m: ServerDrivenState, event: CommitAsked) -> None:
     operations.commit_as(PendingEpochCommit, m, event)
 
 
-def hear_commit(m: ServerDrivenState, event: CommitAnswered) -> None:
+def on_commit_reply(m: ServerDrivenState, event: CommitAnswered) -> None:
     """Retry with a newer epoch, if there is one."""
     code = event.error_code if event.reply is None else operations.first_error(event.reply)
     operation = m.operations.get(event.sent.operation or 0)
@@ -45,4 +45,4 @@ def hear_commit(m: ServerDrivenState, event: CommitAnswered) -> None:
             fall_out(m, code)
         operation.end(m, code)
     else:
-        operations.hear_commit(m, event)
+        operations.on_commit_reply(m, event)

@@ -73,8 +73,8 @@ TABLE = {row.event: row.cells for row in (
         steady=polls.close, leaving=nothing),
 
     on(ConsumerHeartbeatAnswered)(
-        unjoined=nothing, releasing=nothing, joining=heartbeats.hear, syncing=nothing,
-        steady=heartbeats.hear, leaving=heartbeats.hear_leave),
+        unjoined=nothing, releasing=nothing, joining=heartbeats.on_heartbeat_reply, syncing=nothing,
+        steady=heartbeats.on_heartbeat_reply, leaving=heartbeats.on_leave_reply),
     on(PollOverdue)(
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
         steady=polls.give_up_place, leaving=nothing),
@@ -88,18 +88,18 @@ TABLE = {row.event: row.cells for row in (
     _everywhere(RejoinAsked, nothing),
     _everywhere(SessionTimedOut, nothing),
     _everywhere(RebalanceStarted, nothing),
-    _everywhere(MetadataAnswered, reconciliation.hear_names),
-    _everywhere(AllTopicsAnswered, reconciliation.hear_topics),
-    _everywhere(LookupAnswered, heartbeats.hear_lookup),
+    _everywhere(MetadataAnswered, reconciliation.on_metadata_reply),
+    _everywhere(AllTopicsAnswered, reconciliation.on_topics_reply),
+    _everywhere(LookupAnswered, heartbeats.on_lookup_reply),
     _everywhere(CoordinatorMoved, classic.move_coordinator),
     _everywhere(CommitAsked, commits.commit),
-    _everywhere(CommitAnswered, commits.hear_commit),
+    _everywhere(CommitAnswered, commits.on_commit_reply),
     _everywhere(OffsetsAsked, operations.fetch_offsets),
-    _everywhere(OffsetsAnswered, operations.hear_offsets),
+    _everywhere(OffsetsAnswered, operations.on_offsets_reply),
     _everywhere(ClaimAsked, ownership.claim),
     _everywhere(ReleaseAsked, ownership.release),
-    _everywhere(ClaimAnswered, ownership.hear_claim),
-    _everywhere(ReleaseAnswered, ownership.hear_release),
+    _everywhere(ClaimAnswered, ownership.on_claim_reply),
+    _everywhere(ReleaseAnswered, ownership.on_release_reply),
 )}
 # fmt: on
 
@@ -142,4 +142,4 @@ class ServerDrivenMembership(Membership):
         """True if the member has reached its last assignment, and that is for its present subscription."""
         m = self._member
         has_share = m.last_generation_id != NO_GENERATION and not m.unnamed and not m.releasing
-        return m.state is State.STEADY and has_share and m.is_subscription_told
+        return m.state is State.STEADY and has_share and m.is_subscription_sent

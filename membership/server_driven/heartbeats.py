@@ -28,7 +28,7 @@ def may_send(m: ServerDrivenState) -> bool:
         return False
     if m.looks_first or m.is_asking(ConsumerGroupHeartbeat):
         return False
-    wants_others = not m.is_subscription_told and m.is_subscribed
+    wants_others = not m.is_subscription_sent and m.is_subscribed
     return m.is_urgent or wants_others or m.state is State.JOINING or Timer.HEARTBEAT not in m.timers
 
 
@@ -50,18 +50,18 @@ def send(m: ServerDrivenState) -> None:
         instance_id=settings.group_instance_id,
         rack_id=settings.rack_id if is_full else None,
         rebalance_timeout_ms=settings.join_within_ms if is_full else -1,
-        subscribed_topic_names=m.topics if is_full or m.told_topics != m.topics else None,
-        subscribed_topic_regex=m.regex if is_full or m.told_regex != m.regex else None,
+        subscribed_topic_names=m.topics if is_full or m.reported_topics != m.topics else None,
+        subscribed_topic_regex=m.regex if is_full or m.reported_regex != m.regex else None,
         server_assignor=settings.server_assignor if is_full else None,
-        topic_partitions=owned if is_full or m.told != owned else None,
+        topic_partitions=owned if is_full or m.reported != owned else None,
     )
     m.is_urgent = False
-    m.told, m.told_topics, m.told_regex = owned, m.topics, m.regex
+    m.reported, m.reported_topics, m.reported_regex = owned, m.topics, m.regex
     m.disarm(Timer.HEARTBEAT)
     m.call(heartbeat, timeout_ms=settings.request_timeout_ms)
 
 
-def hear(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -> None:
+def on_heartbeat_reply(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -> None:
     code = event.error_code
     sent = event.sent.message
     assert isinstance(sent, ConsumerGroupHeartbeat)
@@ -122,12 +122,12 @@ def _try_again(m: ServerDrivenState) -> None:
 
 def say_everything(m: ServerDrivenState) -> None:
     """Make the next heartbeat a full one."""
-    m.is_full, m.told, m.told_topics, m.told_regex = True, None, None, None
+    m.is_full, m.reported, m.reported_topics, m.reported_regex = True, None, None, None
 
 
-def hear_lookup(m: ServerDrivenState, event: LookupAnswered) -> None:
+def on_lookup_reply(m: ServerDrivenState, event: LookupAnswered) -> None:
     """Store the coordinator, which may be another one."""
-    heartbeats.hear_lookup(m, event)
+    heartbeats.on_lookup_reply(m, event)
     say_everything(m)
 
 
@@ -184,7 +184,7 @@ def _send_leave(m: ServerDrivenState) -> None:
     m.call(heartbeat, timeout_ms=LEAVE_TIMEOUT_MS)
 
 
-def hear_leave(m: ServerDrivenState, _event: ConsumerHeartbeatAnswered) -> None:
+def on_leave_reply(m: ServerDrivenState, _event: ConsumerHeartbeatAnswered) -> None:
     """End the member, whatever the reply: after an error the coordinator removes it at its session timeout."""
     finish(m)
 

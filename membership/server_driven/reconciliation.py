@@ -36,7 +36,7 @@ def reconcile(m: ServerDrivenState) -> None:
 
 def report(m: ServerDrivenState) -> None:
     """Report the held partitions to the coordinator at once, if they have changed."""
-    if m.told != m.owned():
+    if m.reported != m.owned():
         m.is_urgent = True
 
 
@@ -51,7 +51,7 @@ def ask_names(m: ServerDrivenState) -> None:
     m.call(Metadata(topics), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
-def hear_names(m: ServerDrivenState, event: MetadataAnswered) -> None:
+def on_metadata_reply(m: ServerDrivenState, event: MetadataAnswered) -> None:
     if event.reply is not None:
         m.learn_topics(event.reply)
     elif event.error_code == ErrorCode.NETWORK_EXCEPTION:
@@ -64,9 +64,9 @@ def hear_names(m: ServerDrivenState, event: MetadataAnswered) -> None:
     reconcile(m)
 
 
-def hear_topics(m: ServerDrivenState, event: AllTopicsAnswered) -> None:
+def on_topics_reply(m: ServerDrivenState, event: AllTopicsAnswered) -> None:
     """Store the topics of a pattern."""
     if event.reply is not None:
         m.learn_topics(event.reply)
-    subscription.hear_topics(m, event)
+    subscription.on_topics_reply(m, event)
     reconcile(m)

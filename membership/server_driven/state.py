@@ -16,13 +16,13 @@ class ServerDrivenState(MemberState):
 
     target: tuple[TopicIdPartitions, ...] | None = None
     """Newest assignment, by topic id; None before the first."""
-    told: tuple[TopicIdPartitions, ...] | None = None
+    reported: tuple[TopicIdPartitions, ...] | None = None
     """Held partitions as last reported to the coordinator; None: they must be reported."""
-    told_topics: tuple[str, ...] | None = None
+    reported_topics: tuple[str, ...] | None = None
     """Subscription as last sent to the coordinator; None: it must be sent."""
     regex: str | None = None
     """Regular expression that the coordinator matches; empty: it was removed; None: there never was one."""
-    told_regex: str | None = None
+    reported_regex: str | None = None
     """Regular expression as last sent to the coordinator; None: it must be sent."""
     is_full: bool = True
     """True if the next heartbeat must have all fields: at a join, and after an error."""
@@ -40,9 +40,9 @@ class ServerDrivenState(MemberState):
         return bool(self.topics or self.regex) or self.pattern is not None
 
     @property
-    def is_subscription_told(self) -> bool:
+    def is_subscription_sent(self) -> bool:
         """True if the coordinator knows the member's subscription."""
-        return self.told_topics == self.topics and self.told_regex == self.regex
+        return self.reported_topics == self.topics and self.reported_regex == self.regex
 
     def learn_topics(self, reply: MetadataReply) -> None:
         """Learn the ids of topics. A topic that was deleted and created again has another id."""

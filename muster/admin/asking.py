@@ -38,7 +38,7 @@ class Complaint(Exception):
     """Raised if a request cannot be carried out; the text is for people."""
 
 
-class NotThere(Complaint):
+class NotFound(Complaint):
     """Raised if something that was named does not exist."""
 
 
@@ -65,7 +65,7 @@ def answering_for(group_id: str) -> Iterator[None]:
         yield
     except Refused as refused:
         if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
-            raise NotThere(f"there is no group {group_id!r}: see `muster groups list`") from None
+            raise NotFound(f"there is no group {group_id!r}: see `muster groups list`") from None
         if sentence := not_served(group_id, refused.error_code):
             raise Complaint(sentence) from None
         raise

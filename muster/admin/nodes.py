@@ -28,7 +28,7 @@ def list_groups(cluster: ClusterClient, left_out: Callable[[str], None]) -> list
     told = ask_each(cluster, ListGroupsReply, ListGroups(), nodes, left_out)
     found = {group.group_id: group for reply in told.values() for group in reply.groups}
     if cluster.is_native and len(nodes) > 1:
-        _tell_unserved(cluster, [*told], left_out)
+        _report_unserved(cluster, [*told], left_out)
     return [found[group_id] for group_id in sorted(found)]
 
 
@@ -64,7 +64,7 @@ def ask_each(
     return found
 
 
-def _tell_unserved(cluster: ClusterClient, nodes: list[Node], left_out: Callable[[str], None]) -> None:
+def _report_unserved(cluster: ClusterClient, nodes: list[Node], left_out: Callable[[str], None]) -> None:
     """Report the number of shards that no node serves, according to these nodes."""
     told = ask_each(cluster, DescribeNodeReply, DescribeNode(), nodes, left_out).values()
     unserved = sum(one.shards_total - one.shards_loaded for one in told)

@@ -289,7 +289,7 @@ class ClientBalancedConsumer:
     @property
     def _is_refused(self) -> bool:
         refusals = self._driver.refusals
-        return refusals.has_failed or not (self._is_ending or refusals.is_told)
+        return refusals.has_failed or not (self._is_ending or refusals.is_clear)
 
     def _hands_out(self, fetched: Fetched, found: ReadBatch) -> bool:
         """Return whether the partition is still owned, after the time for decoding the records."""

@@ -100,7 +100,8 @@ class ClusterClient(TopicProcedures):
         channel: CoordinatorChannel[Any] = CoordinatorChannel(group_id, lambda _failures: 0)
 
         def find() -> NodeAddress | None:
-            code, sentence = channel.hear_lookup(expect(FindCoordinatorReply, self.ask(channel.lookup(), timeout_s)))
+            reply = expect(FindCoordinatorReply, self.ask(channel.lookup(), timeout_s))
+            code, sentence = channel.on_lookup_reply(reply)
             if code != ErrorCode.NONE and not code.retriable:
                 raise Refused(code, sentence or f"no coordinator: {code.name}")
             return channel.coordinator
@@ -203,7 +204,7 @@ class ClusterClient(TopicProcedures):
         numbers = {node: requests.ask(message, node) for node in nodes}
         try:
             self._driver.feed(self._asking, TimePassed())
-            yield WaitUntil(lambda: all(map(requests.is_over, numbers.values())) or not refusals.is_told, left_s)
+            yield WaitUntil(lambda: all(map(requests.is_over, numbers.values())) or not refusals.is_clear, left_s)
             refusals.raise_last()
             over = [node for node, number in numbers.items() if requests.is_over(number)]
             return {node: requests.take(numbers.pop(node)) for node in over}
@@ -226,7 +227,7 @@ class ClusterClient(TopicProcedures):
         number = requests.ask(message, node)
         try:
             self._driver.feed(self._asking, TimePassed())
-            yield WaitUntil(lambda: requests.is_over(number) or not refusals.is_told, left_s)
+            yield WaitUntil(lambda: requests.is_over(number) or not refusals.is_clear, left_s)
             if not requests.is_over(number):
                 refusals.raise_last()
                 raise RequestTimedOut(self._late(address, message, timeout_s))

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from membership.topic_partition import TopicPartition
-from muster.blocking.ahead import Ahead
+from muster.blocking.background_call import BackgroundCall
 from muster.blocking.cluster import RETRY_S, ClusterClient, expect
 from muster.core.fetching.records import AbortedBatches
 from muster.core.fetching.settings import Isolation, isolation
@@ -112,13 +112,13 @@ class RangeReader:
         """
         position = self._start
         empty_since_s: float | None = None
-        ahead: Ahead[FetchPartitionReply] | None = None
+        ahead: BackgroundCall[FetchPartitionReply] | None = None
         while position < self._end:
             answer = self._fetch(position) if ahead is None else ahead.result()
             behind = self._measure(answer.records, position)
             ahead = None
             if self._reads_ahead and position < behind < self._end:
-                ahead = Ahead(partial(self._fetch, behind))
+                ahead = BackgroundCall(partial(self._fetch, behind))
             yield from self._wanted(answer, position)
             if behind > position:
                 position, empty_since_s = behind, None

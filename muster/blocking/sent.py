@@ -52,7 +52,7 @@ class Sent(msgspec.Struct, eq=False):
         changed = self._callbacks.changed
         with changed.lock:
             refusals = self._callbacks.refusals
-            changed.wait_for(lambda: self.is_done or not refusals.is_told, timeout_s)
+            changed.wait_for(lambda: self.is_done or not refusals.is_clear, timeout_s)
             if not self.is_done:
                 refusals.raise_last()
                 raise RequestTimedOut(f"a record for {self.topic_partition} is not acknowledged after {timeout_s:g} s")

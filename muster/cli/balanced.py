@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from muster.admin.asking import Complaint, NotThere, not_served
+from muster.admin.asking import Complaint, NotFound, not_served
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.showing import printable, show_facts, show_json, show_table
@@ -173,7 +173,7 @@ def consume_from_max(
 def _kind_of(codes: set[ErrorCode]) -> type[Complaint]:
     if codes & {ErrorCode.INCONSISTENT_MODE, ErrorCode.NO_NODE}:
         return ActRefused
-    return NotThere if codes == {ErrorCode.GROUP_ID_NOT_FOUND} else Complaint
+    return NotFound if codes == {ErrorCode.GROUP_ID_NOT_FOUND} else Complaint
 
 
 def _why_not(group_id: str, code: ErrorCode, text: str) -> str:

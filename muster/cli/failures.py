@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from muster.admin.asking import Complaint, NotThere
+from muster.admin.asking import Complaint, NotFound
 from muster.cli.asking import NAMED, ActRefused
 from muster.errors import AuthenticationFailed, CannotConnect, MusterError, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
@@ -40,7 +40,7 @@ def is_json(ctx: Any) -> bool:
 
 def exit_code(error: Exception) -> ExitCode:
     """Return the exit code for this failure."""
-    if isinstance(error, NotThere) or (isinstance(error, Refused) and error.error_code in _ABSENT):
+    if isinstance(error, NotFound) or (isinstance(error, Refused) and error.error_code in _ABSENT):
         return ExitCode.NOT_THERE
     if isinstance(error, Refused | ActRefused | AuthenticationFailed):
         return ExitCode.REFUSED

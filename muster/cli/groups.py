@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.admin.asking import Complaint, NotThere, delete_groups, not_served
+from muster.admin.asking import Complaint, NotFound, delete_groups, not_served
 from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli import balanced, hand_back, owners
@@ -150,7 +150,7 @@ def _kind_of(results: list[DeletedGroup]) -> type[Complaint]:
     codes = {one.error_code for one in results if one.error_code}
     if ErrorCode.NON_EMPTY_GROUP in codes:
         return ActRefused
-    return NotThere if codes == {ErrorCode.GROUP_ID_NOT_FOUND} else Complaint
+    return NotFound if codes == {ErrorCode.GROUP_ID_NOT_FOUND} else Complaint
 
 
 def _error(deleted: DeletedGroup) -> str | None:

@@ -6,7 +6,7 @@ import typer
 
 from membership.nodes import nodes_of
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import NotThere, list_topics, topology
+from muster.admin.asking import NotFound, list_topics, topology
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, reaching_topics
@@ -70,7 +70,7 @@ def describe(
     with reaching_topics(ctx, bootstrap) as cluster:
         found = [topic for topic in list_topics(cluster) if topic.name == name]
         if not found:
-            raise NotThere(f"there is no topic {name!r}: see `muster topics list`")
+            raise NotFound(f"there is no topic {name!r}: see `muster topics list`")
         (topic,) = found
         nodes = nodes_of(topology(cluster, topics=False))
         parts = sorted(topic.partitions, key=lambda part: part.partition_index)
@@ -174,7 +174,7 @@ def alter(
 
 def _refuse(name: str, code: ErrorCode, why: str | None) -> None:
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise NotThere(f"there is no topic {name!r}: see `muster topics list`")
+        raise NotFound(f"there is no topic {name!r}: see `muster topics list`")
     if code:
         raise Refused(code, f"topic {name!r} was not changed: {why or code.name}")
 

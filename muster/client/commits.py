@@ -68,7 +68,7 @@ class CommitProcedures(PositionProcedures):
         """
         with self._runner.entered(), self._runner.locked():
             wanted = dict(self._consuming.positions() if offsets is None else offsets)
-            self._group.commit_later(wanted, lambda done: self._tell_commit(done, wanted, callback))
+            self._group.commit_later(wanted, lambda done: self._complete_commit(done, wanted, callback))
 
     def _commit(
         self, offsets: Mapping[TopicPartition, int | OffsetToCommit] | None, timeout_s: float
@@ -97,7 +97,7 @@ class CommitProcedures(PositionProcedures):
         self._consuming.commit_ended(done.error_code, self._driver.now_ms())
         yield from ()
 
-    def _tell_commit(
+    def _complete_commit(
         self, done: Done, offsets: Mapping[TopicPartition, int], callback: CommitCallback | None
     ) -> Procedure[None]:
         assert isinstance(done, CommitDone)

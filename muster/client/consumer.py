@@ -13,7 +13,7 @@ from membership.events import (
 from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
 from muster.client.interceptors import ConsumerInterceptor, ConsumerInterceptors
-from muster.client.member import Audience, MemberProcedures, Tell, member_settings_of
+from muster.client.member import ListenerProcedure, MemberProcedures, RebalanceCallbacks, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
 from muster.client.subscribing import SubscriptionProcedures
 from muster.core.completions import Done
@@ -91,7 +91,7 @@ class ConsumerProcedures(SubscriptionProcedures):
         membership: MemberProcedures | None = None
         if group_id is not None:
             settings = member_settings_of(group_id, rack_id, member_settings)
-            audience = Audience(
+            audience = RebalanceCallbacks(
                 self._assigned, self._revoked, self._lost, self._before_revoking, self._before_rejoining
             )
             membership = MemberProcedures(runner.driver, settings, (), audience, consuming.metrics)
@@ -162,14 +162,14 @@ class ConsumerProcedures(SubscriptionProcedures):
                 yield from group.serve()
             asked = consuming.ask_for()
             if asked:
-                number = group.operations.number_heard(self._on_offsets)
-                group.tell(OffsetsAsked(number, asked, self._driver.now_ms() + _OFFSETS_TIMEOUT_MS))
+                number = group.operations.number_with_receiver(self._on_offsets)
+                group.feed(OffsetsAsked(number, asked, self._driver.now_ms() + _OFFSETS_TIMEOUT_MS))
         consuming.begin(has_group=group is not None)
         self._commit_if_due()
 
     def _on_offsets(self, done: Done) -> None:
         assert isinstance(done, OffsetsDone)
-        self._consuming.heard(done)
+        self._consuming.on_offsets(done)
 
     def _wait(self, left_s: float) -> Step:
         """Return a wait for the next event or deadline."""
@@ -234,7 +234,7 @@ class ConsumerProcedures(SubscriptionProcedures):
             return None
         number = self._group.operations.number()
         wanted = {one: OffsetToCommit(at) for one, at in offsets.items()}
-        self._group.tell(CommitAsked(number, wanted, self._driver.now_ms() + self._group.settings.max_poll_interval_ms))
+        self._group.feed(CommitAsked(number, wanted, self._driver.now_ms() + self._group.settings.max_poll_interval_ms))
         return number
 
     def _before_rejoining(self) -> None:
@@ -253,9 +253,9 @@ class ConsumerProcedures(SubscriptionProcedures):
     def _lost(self, partitions: Partitions) -> Procedure[None]:
         yield from self._take_away(self._listeners.lost, partitions)
 
-    def _take_away(self, tell: Tell, partitions: Partitions) -> Procedure[None]:
+    def _take_away(self, notify: ListenerProcedure, partitions: Partitions) -> Procedure[None]:
         self._consuming.subscription.mark_pending_revocation(partitions)
         try:
-            yield from tell(partitions)
+            yield from notify(partitions)
         finally:
             self._consuming.take_away(partitions)

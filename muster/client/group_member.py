@@ -146,7 +146,7 @@ class GroupMemberProcedures(TopicProcedures):
         """
         names = topic_names(topics, pattern)
         with self._runner.entered(), self._runner.locked():
-            self._member.tell(Subscribed(names) if pattern is None else SubscribedToPattern(pattern))
+            self._member.feed(Subscribed(names) if pattern is None else SubscribedToPattern(pattern))
 
     def subscribe_pattern(self, pattern: str) -> None:
         """All topics from now on whose whole name the coordinator finds to match `pattern`, by RE2's rules and internal
@@ -154,7 +154,7 @@ class GroupMemberProcedures(TopicProcedures):
         """
         regex = check_regex(pattern, self._member.settings.group_protocol)
         with self._runner.entered(), self._runner.locked():
-            self._member.tell(SubscribedToRegex(regex))
+            self._member.feed(SubscribedToRegex(regex))
 
     def commit_later(
         self, offsets: Mapping[TopicPartition, int], callback: Callable[[Done], object] = lambda _done: None

@@ -35,26 +35,26 @@ from muster.net.driver import Driver
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 Listener = Callable[[Partitions], object]
 
-Tell = Callable[[Partitions], Procedure[None]]
+ListenerProcedure = Callable[[Partitions], Procedure[None]]
 
 
-class Audience(NamedTuple):
+class RebalanceCallbacks(NamedTuple):
     """Callbacks for rebalances. `prepare` is called before a revocation, which waits for the operation whose number it
     returns, if any; `rejoin` before a cooperative rebalance, during which no commit is possible.
     """
 
-    assigned: Tell
-    revoked: Tell
-    lost: Tell
+    assigned: ListenerProcedure
+    revoked: ListenerProcedure
+    lost: ListenerProcedure
     prepare: Callable[[Partitions], int | None] = lambda _partitions: None
     rejoin: Callable[[], None] = lambda: None
 
 
 def listeners(
     on_assigned: Listener | None = None, on_revoked: Listener | None = None, on_lost: Listener | None = None
-) -> Audience:
+) -> RebalanceCallbacks:
     """Return the listeners of an application; without `on_lost`, `on_revoked` is called instead."""
-    return Audience(
+    return RebalanceCallbacks(
         partial(call_application, on_assigned),
         partial(call_application, on_revoked),
         partial(call_application, on_lost or on_revoked),
@@ -80,7 +80,7 @@ class MemberProcedures:
         driver: Driver[Any],
         settings: MemberSettings,
         topics: Iterable[str],
-        audience: Audience,
+        audience: RebalanceCallbacks,
         metrics: ConsumerMetrics | None = None,
     ) -> None:
         self.settings = settings
@@ -93,20 +93,20 @@ class MemberProcedures:
         self._driven = Driven(core, self._take)
         driver.add(self._driven)
         self._audience = audience
-        self._told = RebalanceQueue(self.operations)
+        self._rebalances = RebalanceQueue(self.operations)
         self._served_first_s: float | None = None
 
     @property
     def is_steady(self) -> bool:
         """True if it is in the group with its assignment, and a poll would have nothing to serve."""
-        return self.membership.is_steady and not self._told
+        return self.membership.is_steady and not self._rebalances
 
     @property
     def needs_poll(self) -> bool:
         """True if a poll has a rebalance to serve, or something to report."""
-        return not self._told.is_held_up and (bool(self._told) or self.membership.needs_poll)
+        return not self._rebalances.is_held_up and (bool(self._rebalances) or self.membership.needs_poll)
 
-    def tell(self, event: MemberEvent) -> None:
+    def feed(self, event: MemberEvent) -> None:
         """Pass an event of the application to the core."""
         self._driver.feed(self._driven, event)
 
@@ -135,11 +135,11 @@ class MemberProcedures:
         `request_timeout_ms`.
         """
         self._served_first_s = self._served_first_s or self._driver.time()
-        yield from self._tell_all()
-        if self.membership.rejoins_next and not self._told:
+        yield from self._run_listeners()
+        if self.membership.rejoins_next and not self._rebalances:
             self._audience.rejoin()
-        self.tell(Polled())
-        yield from self._tell_all()
+        self.feed(Polled())
+        yield from self._run_listeners()
         is_late = (self._driver.time() - self._served_first_s) * 1000 > self.settings.request_timeout_ms
         if is_late and not self.is_steady:
             self.complain_if_nobody_is_there()
@@ -156,22 +156,22 @@ class MemberProcedures:
     ) -> Procedure[dict[TopicPartition, int]]:
         wanted = to_commit(offsets)
         number = self.operations.number()
-        self.tell(CommitAsked(number, wanted, self._deadline_ms(timeout_s)))
+        self.feed(CommitAsked(number, wanted, self._deadline_ms(timeout_s)))
         ended = yield from self.operations.wait_for(number, CommitDone, timeout_s)
         return stored(ended, self._explained(f"the commit was not answered within {timeout_s:g} s"))
 
     def commit_later(self, offsets: Mapping[TopicPartition, int], completion: Completion) -> int:
         wanted = to_commit(offsets)
-        number = self.operations.number_later(completion)
+        number = self.operations.number_with_callback(completion)
         deadline_ms = self._deadline_ms(self.settings.request_timeout_ms / 1000)
-        self.tell(CommitAsked(number, wanted, deadline_ms, once=True))
+        self.feed(CommitAsked(number, wanted, deadline_ms, once=True))
         return number
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> Procedure[dict[TopicPartition, int | None]]:
         number = self.operations.number()
-        self.tell(OffsetsAsked(number, tuple(partitions), self._deadline_ms(timeout_s)))
+        self.feed(OffsetsAsked(number, tuple(partitions), self._deadline_ms(timeout_s)))
         done = yield from self.operations.wait_for(number, OffsetsDone, timeout_s)
         unreached = None if self._driver.has_ever_connected else self._driver.last_failure
         return found(done, self._explained(f"no committed offsets came within {timeout_s:g} s"), unreached)
@@ -181,20 +181,20 @@ class MemberProcedures:
     def close(self, timeout_s: float) -> Procedure[None]:
         """Release partitions, and leave the group. Exceptions of listeners are raised at the end."""
         deadline = self._driver.time() + timeout_s
-        self.tell(Closing())
+        self.feed(Closing())
         failure: Exception | None = None
         while True:
             try:
                 yield from self.operations.run_callbacks()
-                yield from self._tell_all()
+                yield from self._run_listeners()
             except GroupRefused:
                 continue  # the member is leaving in any case
             except Exception as error:  # noqa: BLE001  (the application's own; raised below, once everything is closed)
                 failure = failure or error
             left_s = deadline - self._driver.time()
             if left_s <= 0:
-                self._told.hurry()
-            is_idle = not self._told or self._told.is_held_up
+                self._rebalances.hurry()
+            is_idle = not self._rebalances or self._rebalances.is_held_up
             if is_idle and (self.membership.is_closed or left_s <= 0 or self.operations.has_failed):
                 break
             if is_idle:
@@ -206,12 +206,12 @@ class MemberProcedures:
 
     # -- listeners
 
-    def _tell_all(self) -> Procedure[None]:
+    def _run_listeners(self) -> Procedure[None]:
         yield FINISH_SHIELDED
-        while (effect := self._told.next(self._audience.prepare)) is not None:
-            yield Shield(self._tell(effect))
+        while (effect := self._rebalances.next(self._audience.prepare)) is not None:
+            yield Shield(self._run_listener(effect))
 
-    def _tell(self, effect: Revoked | LostPartitions | Assigned) -> Procedure[None]:
+    def _run_listener(self, effect: Revoked | LostPartitions | Assigned) -> Procedure[None]:
         match effect:
             case Revoked(partitions):
                 yield from self._take_away(self._audience.revoked, partitions)
@@ -222,21 +222,21 @@ class MemberProcedures:
                 try:
                     yield from self._audience.assigned(added)
                 except WokenUp:
-                    self._told.add_again(effect)
+                    self._rebalances.add_again(effect)
                     raise
 
-    def _take_away(self, tell: Tell, partitions: Partitions) -> Procedure[None]:
+    def _take_away(self, notify: ListenerProcedure, partitions: Partitions) -> Procedure[None]:
         try:
-            yield from tell(partitions)
+            yield from notify(partitions)
         finally:
             self.assignment = without(self.assignment, partitions)
-            self.tell(Released())
+            self.feed(Released())
 
     def _take(self, effect: MemberEffect) -> None:
         if isinstance(effect, CommitDone | OffsetsDone):
             self.operations.ended(effect)
         elif not isinstance(effect, Closed):
-            self._told.add(effect)
+            self._rebalances.add(effect)
 
     def _deadline_ms(self, timeout_s: float) -> int:
         return self._driver.now_ms() + int(timeout_s * 1000)

@@ -177,7 +177,7 @@ class ProducerProcedures:
         if not self._core.is_flushed(number):
             self._driver.feed(self._driven, TimePassed())
         refusals = self._driver.refusals
-        yield WaitUntil(lambda: self._core.is_flushed(number) or not refusals.is_told, timeout_s)
+        yield WaitUntil(lambda: self._core.is_flushed(number) or not refusals.is_clear, timeout_s)
         if not self._core.is_flushed(number):
             refusals.raise_last()
             sentence = f"not all records were acknowledged within {timeout_s:g} s"
@@ -264,7 +264,7 @@ class ProducerProcedures:
         refusals, within_s = self._driver.refusals, self._max_block_s if timeout_s is None else timeout_s
 
         def is_over() -> bool:
-            return transactions.fatal is not None or not refusals.is_told or holds()
+            return transactions.fatal is not None or not refusals.is_clear or holds()
 
         yield WaitUntil(is_over, within_s)
         transactions.raise_fatal()

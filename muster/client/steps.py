@@ -39,17 +39,17 @@ class FinishShielded(NamedTuple):
     """Wait for a procedure that an earlier, cancelled caller left running, and raise its exception."""
 
 
-class LetOthersRun(NamedTuple):
+class YieldToLoop(NamedTuple):
     """Let other tasks of the loop run."""
 
 
-Step = Wait | WaitUntil | CallApplication | Shield | FinishShielded | LetOthersRun
+Step = Wait | WaitUntil | CallApplication | Shield | FinishShielded | YieldToLoop
 
 R = TypeVar("R")
 Procedure = Generator[Step, Any, R]
 
 FINISH_SHIELDED = FinishShielded()
-LET_OTHERS_RUN = LetOthersRun()
+LET_OTHERS_RUN = YieldToLoop()
 
 
 def call_application(function: Callable[..., object] | None, *arguments: object) -> Procedure[None]:

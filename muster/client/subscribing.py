@@ -54,10 +54,10 @@ class SubscriptionProcedures(CommitProcedures):
             self._consuming.choose(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
             self._listeners = listeners(on_assigned, on_revoked, on_lost)
             if pattern is None:
-                group.tell(Subscribed(names))
+                group.feed(Subscribed(names))
                 self._consuming.drop_other_topics(names)
             else:
-                group.tell(SubscribedToPattern(pattern, not exclude_internal_topics))
+                group.feed(SubscribedToPattern(pattern, not exclude_internal_topics))
 
     def subscribe_pattern(
         self,
@@ -77,7 +77,7 @@ class SubscriptionProcedures(CommitProcedures):
             regex = check_regex(pattern, group.settings.group_protocol)
             self._consuming.choose(SubscriptionKind.PATTERN)
             self._listeners = listeners(on_assigned, on_revoked, on_lost)
-            group.tell(SubscribedToRegex(regex))
+            group.feed(SubscribedToRegex(regex))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others, without assignment by the group; no partition at all is `unsubscribe`. Positions
@@ -93,7 +93,7 @@ class SubscriptionProcedures(CommitProcedures):
             self._consuming.choose(SubscriptionKind.BY_HAND)
             self._commit_if_due()
             if self._membership is not None:
-                self._membership.tell(AssignedByHand(chosen))
+                self._membership.feed(AssignedByHand(chosen))
             self._consuming.assigned(chosen, self._driver.now_ms())
             self._consuming.subscription.callback_returned()
 
@@ -105,7 +105,7 @@ class SubscriptionProcedures(CommitProcedures):
         self._consuming.give_back()
         if self._membership is not None:
             by_hand = self._consuming.kind is SubscriptionKind.BY_HAND
-            self._membership.tell(AssignedByHand(()) if by_hand else Subscribed(()))
+            self._membership.feed(AssignedByHand(()) if by_hand else Subscribed(()))
         self._is_letting_go = True
         try:
             if self._membership is not None:
@@ -118,4 +118,4 @@ class SubscriptionProcedures(CommitProcedures):
     def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
         """Request a rebalance of the group, from the next poll on."""
         with self._runner.entered(), self._runner.locked():
-            self._group.tell(RejoinAsked(reason))
+            self._group.feed(RejoinAsked(reason))

@@ -52,7 +52,7 @@ class TopicProcedures:
         number = lookups.ask(topics, times, led)
         try:
             self._driver.feed(self._looking_up, TimePassed())
-            yield WaitUntil(lambda: lookups.is_over(number) or runner.is_closed or not refusals.is_told, timeout_s)
+            yield WaitUntil(lambda: lookups.is_over(number) or runner.is_closed or not refusals.is_clear, timeout_s)
             runner.check_open()
             if not lookups.is_over(number):
                 refusals.raise_last()

@@ -46,7 +46,7 @@ class Completions:
         self._refusals = refusals or Refusals()
         self._made = 0
         self._done: dict[int, Done] = {}
-        self._heard: dict[int, Callable[[Done], None]] = {}
+        self._receivers: dict[int, Callable[[Done], None]] = {}
         self._later: dict[int, Completion] = {}
         self._finished: deque[tuple[Completion, Done]] = deque()
         self.on_commit: Completion | None = None
@@ -58,13 +58,13 @@ class Completions:
         self._made += 1
         return self._made
 
-    def number_heard(self, heard: Callable[[Done], None]) -> int:
+    def number_with_receiver(self, receiver: Callable[[Done], None]) -> int:
         """Return a number for an operation whose receiver is called as soon as the effect comes."""
         number = self.number()
-        self._heard[number] = heard
+        self._receivers[number] = receiver
         return number
 
-    def number_later(self, callback: Completion) -> int:
+    def number_with_callback(self, callback: Completion) -> int:
         """Return a number for an operation whose callback runs in a later call of the application, by
         `next_finished`."""
         number = self.number()
@@ -76,8 +76,8 @@ class Completions:
         is_stored = isinstance(done, CommitDone) and done.error_code == ErrorCode.NONE and done.offsets
         if self.on_commit is not None and is_stored:
             self._finished.append((self.on_commit, done))
-        if number in self._heard:
-            self._heard.pop(number)(done)
+        if number in self._receivers:
+            self._receivers.pop(number)(done)
         elif number in self._later:
             self._finished.append((self._later.pop(number), done))
         else:
@@ -93,7 +93,7 @@ class Completions:
     def forget(self, number: int) -> None:
         """Drop an operation whose caller no longer waits, ended or not."""
         if self._done.pop(number, None) is None:
-            self._heard[number] = _ignore
+            self._receivers[number] = _ignore
 
     # -- operations with callbacks
 
@@ -130,7 +130,7 @@ class Completions:
 
     @property
     def is_woken(self) -> bool:
-        return self._is_woken or self.has_failed or not (self._refusals.is_told or self._sleeps_through)
+        return self._is_woken or self.has_failed or not (self._refusals.is_clear or self._sleeps_through)
 
     @property
     def has_failed(self) -> bool:

@@ -157,14 +157,15 @@ class ConsumerState:
     # -- start positions
 
     def ask_for(self) -> Partitions:
-        """Return the partitions whose committed offsets are needed and not requested yet; `heard` takes the reply."""
+        """Return the partitions whose committed offsets are needed and not requested yet; `on_offsets` takes the
+        reply."""
         missing = tuple(one for one in self.subscription.missing() if one not in self._found)
         if not missing or self._asked.issuperset(missing):
             return ()
         self._asked = frozenset(missing)
         return missing
 
-    def heard(self, done: OffsetsDone) -> None:
+    def on_offsets(self, done: OffsetsDone) -> None:
         """Store the reply to `ask_for`; `begin` raises its errors, in the application's call."""
         self._asked = frozenset()
         if done.error_code == ErrorCode.NONE:

@@ -37,7 +37,7 @@ def times_in_ms(times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int
 
 
 @dataclass(slots=True, eq=False)
-class _Question:
+class _PendingLookup:
     topics: tuple[str, ...]
     times: Mapping[TopicPartition, int]
     led: tuple[TopicPartition, ...] = ()
@@ -48,7 +48,7 @@ class _Question:
     calls: set[int] = field(default_factory=set)
     retry_at_ms: int = 0
     failures: int = 0
-    heard: str = ""
+    last_error: str = ""
     error: MusterError | None = None
 
     @property
@@ -62,7 +62,7 @@ class _Question:
 
 
 class _SentLookup(NamedTuple):
-    question: _Question
+    lookup: _PendingLookup
     node: NodeAddress | None
     deadline_ms: int
 
@@ -75,9 +75,9 @@ class Lookups:
     def __init__(self, settings: FetchSettings, jitter: Callable[[], float]) -> None:
         self._settings = settings
         self._jitter = jitter
-        self._questions: dict[int, _Question] = {}
+        self._pending: dict[int, _PendingLookup] = {}
         self._sent: dict[int, _SentLookup] = {}
-        self._asked = self._calls_made = 0
+        self._last_number = self._calls_made = 0
         self._now_ms = 0
         self._effects: list[MemberEffect] = []
 
@@ -89,37 +89,37 @@ class Lookups:
         """
         led = tuple(led)
         names = tuple(sorted({*topics, *(one.topic for one in (*times, *led))}))
-        self._asked += 1
-        self._questions[self._asked] = _Question(names, dict(times), led)
-        return self._asked
+        self._last_number += 1
+        self._pending[self._last_number] = _PendingLookup(names, dict(times), led)
+        return self._last_number
 
     def is_over(self, number: int) -> bool:
-        return self._questions[number].is_over
+        return self._pending[number].is_over
 
     def take(self, number: int, trouble: str = "") -> LookedUp:
         """Return the results, and forget the number. Raises `Refused` or, if the lookup has not ended, RequestTimedOut,
         or CannotConnect if `trouble` says why no node can be asked.
         """
-        question = self._end(number)
-        if question.error is not None:
-            raise question.error
-        if not question.is_answered:
-            names = ", ".join(question.topics)
+        lookup = self._end(number)
+        if lookup.error is not None:
+            raise lookup.error
+        if not lookup.is_answered:
+            names = ", ".join(lookup.topics)
             sentence = f"nothing was found out about {names} in time"
-            raise CannotConnect(trouble) if trouble else RequestTimedOut(f"{sentence}{question.heard}")
+            raise CannotConnect(trouble) if trouble else RequestTimedOut(f"{sentence}{lookup.last_error}")
         # In the order of the request, since nodes answer in an order of their own.
-        offsets = {one: question.offsets[one] for one in question.times}
-        return LookedUp(question.counts, offsets, {one: question.leaders[one] for one in question.led})
+        offsets = {one: lookup.offsets[one] for one in lookup.times}
+        return LookedUp(lookup.counts, offsets, {one: lookup.leaders[one] for one in lookup.led})
 
     def forget(self, number: int) -> None:
         """Drop a lookup whose caller no longer waits."""
         self._end(number)
 
-    def _end(self, number: int) -> _Question:
-        question = self._questions.pop(number)
-        for call in question.calls:
+    def _end(self, number: int) -> _PendingLookup:
+        lookup = self._pending.pop(number)
+        for call in lookup.calls:
             self._sent.pop(call, None)
-        return question
+        return lookup
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         """Handle a reply or the passing of time (`TimePassed`); return the requests to send."""
@@ -130,16 +130,16 @@ class Lookups:
             if sent.deadline_ms <= self._now_ms:
                 self._effects.append(HangUp(sent.node))
                 self._on_reply(call, None)
-        for question in self._questions.values():
-            if not (question.is_over or question.calls) and question.retry_at_ms <= self._now_ms:
-                self._call(question, None, Metadata(tuple(MetadataTopic(name) for name in question.topics)))
+        for lookup in self._pending.values():
+            if not (lookup.is_over or lookup.calls) and lookup.retry_at_ms <= self._now_ms:
+                self._call(lookup, None, Metadata(tuple(MetadataTopic(name) for name in lookup.topics)))
         effects, self._effects = self._effects, []
         return effects
 
     @property
     def next_deadline_ms(self) -> int | None:
         due = [sent.deadline_ms for sent in self._sent.values()]
-        due += [one.retry_at_ms for one in self._questions.values() if not (one.is_over or one.calls)]
+        due += [one.retry_at_ms for one in self._pending.values() if not (one.is_over or one.calls)]
         return min(due, default=None)
 
     # -- replies
@@ -148,85 +148,85 @@ class Lookups:
         sent = self._sent.pop(call, None)
         if sent is None:
             return
-        question = sent.question
-        question.calls.discard(call)
+        lookup = sent.lookup
+        lookup.calls.discard(call)
         if isinstance(reply, MetadataReply):
-            self._on_metadata(question, reply)
+            self._on_metadata(lookup, reply)
         elif isinstance(reply, ListOffsetsReply):
-            self._on_offsets(question, reply)
+            self._on_offsets(lookup, reply)
         elif isinstance(reply, WhollyRefused) and not reply.error_code.retriable:
-            question.error = Refused(reply.error_code, reply.error_message)
+            lookup.error = Refused(reply.error_code, reply.error_message)
         elif reply is None and sent.node is None:
             self._effects.append(HangUp(None))  # so that the next request goes to another node
-        if not (question.calls or question.is_over):
+        if not (lookup.calls or lookup.is_over):
             settings = self._settings
-            question.retry_at_ms = self._now_ms + backoff_ms(
-                settings.retry_backoff_ms, settings.retry_backoff_max_ms, question.failures, self._jitter()
+            lookup.retry_at_ms = self._now_ms + backoff_ms(
+                settings.retry_backoff_ms, settings.retry_backoff_max_ms, lookup.failures, self._jitter()
             )
-            question.failures += 1
+            lookup.failures += 1
 
-    def _on_metadata(self, question: _Question, reply: MetadataReply) -> None:
+    def _on_metadata(self, lookup: _PendingLookup, reply: MetadataReply) -> None:
         nodes = nodes_of(reply)
-        question.leaders.clear()
+        lookup.leaders.clear()
         for topic in reply.topics:
-            if topic.name in question.topics:
-                self._on_topic(question, topic.name, topic, nodes)
-        if question.error is not None:
+            if topic.name in lookup.topics:
+                self._on_topic(lookup, topic.name, topic, nodes)
+        if lookup.error is not None:
             return
         by_node: dict[NodeAddress, list[TopicPartition]] = {}
-        for one in sorted(question.times):
-            if one not in question.offsets and one in question.leaders:
-                by_node.setdefault(question.leaders[one], []).append(one)
+        for one in sorted(lookup.times):
+            if one not in lookup.offsets and one in lookup.leaders:
+                by_node.setdefault(lookup.leaders[one], []).append(one)
         for node, ones in by_node.items():
-            self._call(question, node, self._list_offsets(question, ones))
+            self._call(lookup, node, self._list_offsets(lookup, ones))
 
     def _on_topic(
-        self, question: _Question, name: str, topic: MetadataTopicReply, nodes: Mapping[int, NodeAddress]
+        self, lookup: _PendingLookup, name: str, topic: MetadataTopicReply, nodes: Mapping[int, NodeAddress]
     ) -> None:
         code = topic.error_code
         if code != ErrorCode.NONE and not topic.partitions:
-            question.heard = f" ({name}: {code.name})"
+            lookup.last_error = f" ({name}: {code.name})"
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                question.error = Refused(code, f"there is no topic {name!r}: create it with `muster topics create`")
+                lookup.error = Refused(code, f"there is no topic {name!r}: create it with `muster topics create`")
             elif not code.retriable:
-                question.error = Refused(code, f"topic {name!r}: {code.name}")
+                lookup.error = Refused(code, f"topic {name!r}: {code.name}")
             return
-        count = question.counts[name] = len(topic.partitions)
+        count = lookup.counts[name] = len(topic.partitions)
         for told in topic.partitions:
             if told.leader_id in nodes:
-                question.leaders[TopicPartition(name, told.partition_index)] = nodes[told.leader_id]
-        if waiting := [str(one) for one in question.led if one.topic == name and one not in question.leaders]:
-            question.heard = f" (no leader of {', '.join(waiting)})"
-        asked = (*question.times, *question.led)
+                lookup.leaders[TopicPartition(name, told.partition_index)] = nodes[told.leader_id]
+        if waiting := [str(one) for one in lookup.led if one.topic == name and one not in lookup.leaders]:
+            lookup.last_error = f" (no leader of {', '.join(waiting)})"
+        asked = (*lookup.times, *lookup.led)
         wrong = next((one for one in asked if one.topic == name and not 0 <= one.partition < count), None)
         if wrong is not None:
             sentence = f"topic {name!r} has partitions 0 to {count - 1}, not {wrong.partition}"
-            question.error = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
+            lookup.error = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
 
-    def _on_offsets(self, question: _Question, reply: ListOffsetsReply) -> None:
+    def _on_offsets(self, lookup: _PendingLookup, reply: ListOffsetsReply) -> None:
         for topic in reply.topics:
             for answer in topic.partitions:
                 one, code = TopicPartition(topic.name, answer.partition_index), answer.error_code
                 if code == ErrorCode.NONE:
-                    question.offsets[one] = answer.offset
+                    lookup.offsets[one] = answer.offset
                 elif code.retriable:
-                    question.heard = f" ({one}: {code.name})"
+                    lookup.last_error = f" ({one}: {code.name})"
                 else:
-                    question.error = Refused(code, f"the offsets of {one}: {code.name}")
+                    lookup.error = Refused(code, f"the offsets of {one}: {code.name}")
 
     # -- requests
 
-    def _list_offsets(self, question: _Question, ones: Iterable[TopicPartition]) -> ListOffsets:
+    def _list_offsets(self, lookup: _PendingLookup, ones: Iterable[TopicPartition]) -> ListOffsets:
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for one in ones:
-            topics.setdefault(one.topic, []).append(ListOffsetsPartition(one.partition, question.times[one]))
+            topics.setdefault(one.topic, []).append(ListOffsetsPartition(one.partition, lookup.times[one]))
         return ListOffsets(
             tuple(ListOffsetsTopic(name, tuple(parts)) for name, parts in topics.items()),
             int(self._settings.isolation == Isolation.READ_COMMITTED),
         )
 
-    def _call(self, question: _Question, node: NodeAddress | None, message: Message) -> None:
+    def _call(self, lookup: _PendingLookup, node: NodeAddress | None, message: Message) -> None:
         self._calls_made += 1
-        question.calls.add(self._calls_made)
-        self._sent[self._calls_made] = _SentLookup(question, node, self._now_ms + self._settings.request_timeout_ms)
+        lookup.calls.add(self._calls_made)
+        self._sent[self._calls_made] = _SentLookup(lookup, node, self._now_ms + self._settings.request_timeout_ms)
         self._effects.append(SendRequest(self._calls_made, node, message))

@@ -24,7 +24,7 @@ class Driven:
     """
 
     core: DrivenCore
-    tell: Callable[[MemberEffect], None]
+    on_effect: Callable[[MemberEffect], None]
 
 
 class ConnectionKey(NamedTuple):

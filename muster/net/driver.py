@@ -120,7 +120,7 @@ class Driver(Generic[C]):
                 elif isinstance(effect, HangUp):
                     self._hang_up(driven, effect.node)
                 else:
-                    driven.tell(effect)
+                    driven.on_effect(effect)
                 done += 1
         except BaseException:  # a Ctrl-C: the core must not wait for replies to unsent requests
             unsaid = (one for one in effects[done:] if isinstance(one, SendRequest))
@@ -143,7 +143,7 @@ class Driver(Generic[C]):
         if connection is None:
             self._due.append((driven, CallFailed(call.call, is_unreached=True)))
             return
-        connection.give(connection.exchange.say(call, self.now_ms()))
+        connection.give(connection.exchange.encode_request(call, self.now_ms()))
         self._deliver(connection, b"")
         self._send_out(connection)
 
@@ -210,7 +210,7 @@ class Driver(Generic[C]):
 
     def _deliver(self, connection: C, data: bytes) -> None:
         address, exchange = connection.way.address, connection.exchange
-        self._due.extend((connection.way.driven, event) for event in exchange.hear(data))
+        self._due.extend((connection.way.driven, event) for event in exchange.receive_data(data))
         if not data:
             return
         if exchange.has_answered:

@@ -11,7 +11,7 @@ from protocol.messages import Message
 from protocol.messages.data import Produce
 
 
-def heard(session: ClientSession, data: bytes) -> list[NativeAnswer | Push]:
+def receive_data(session: ClientSession, data: bytes) -> list[NativeAnswer | Push]:
     """Same as `ClientSession.receive_data`, with an error of its own for a server with TLS."""
     try:
         return session.receive_data(data)
@@ -28,35 +28,35 @@ class Exchange:
         self._given = 0
         self._silent: deque[tuple[int, int]] = deque()
         """Requests that are never answered: the number, and the count of sent bytes at which it is sent."""
-        self.has_told = False
+        self.has_sent_unacknowledged = False
         """True if a request was sent that is never answered; only the server's close of the connection shows that it
         arrived."""
-        self._unsaid: list[int] = []
+        self._unsent: list[int] = []
         """Such requests that wait in the session until it is ready."""
-        self._unheard: list[MemberEvent] = []
+        self._failed: list[MemberEvent] = []
         self._words = self._answers = 0
 
-    def say(self, call: SendRequest, now_ms: int = 0) -> bytes:
+    def encode_request(self, call: SendRequest, now_ms: int = 0) -> bytes:
         """Return the bytes to send now, at `now_ms` of the connection's clock. The session may refuse a request, for
-        instance if it cannot be encoded: call `hear` next, with no bytes.
+        instance if it cannot be encoded: call `receive_data` next, with no bytes.
         """
         try:
             number, data = self._session.encode_request(call.message, now_ms)
         except Exception as reason:  # noqa: BLE001  (a text that is no text, a number that is too large, ...)
             refused = unsayable(call.message, reason)
-            self._unheard.append(Replied(call.call, refused, refused.error_message))
+            self._failed.append(Replied(call.call, refused, refused.error_message))
             return b""
         self._waiting[number] = call
         if isinstance(call.message, Produce) and call.message.acks == 0:
-            self._unsaid.append(number)
-            self.has_told = True
+            self._unsent.append(number)
+            self.has_sent_unacknowledged = True
         return self._give(data)
 
-    def hear(self, data: bytes) -> list[MemberEvent]:
+    def receive_data(self, data: bytes) -> list[MemberEvent]:
         """Return the events for the core; then send `take_data`. Raises ProtocolViolation."""
-        events, self._unheard = self._unheard, []
+        events, self._failed = self._failed, []
         self._words += bool(data)
-        for said in heard(self._session, data):
+        for said in receive_data(self._session, data):
             if isinstance(said, Push):
                 self._answers += 1
                 events.append(Pushed(said.message))
@@ -89,7 +89,7 @@ class Exchange:
         failed = [CallFailed(call.call, not self.has_answered) for call in self._waiting.values()]
         self._waiting.clear()
         self._silent.clear()
-        self._unsaid.clear()
+        self._unsent.clear()
         return failed
 
     @property
@@ -109,11 +109,11 @@ class Exchange:
     @property
     def owes(self) -> bool:
         """True if a request without a reply is not sent yet, so that the connection must stay open."""
-        return bool(self._silent or self._unsaid)
+        return bool(self._silent or self._unsent)
 
     def _give(self, data: bytes) -> bytes:
         self._given += len(data)
-        if self._unsaid and self._session.is_ready:
-            self._silent.extend((number, self._given) for number in self._unsaid)
-            self._unsaid.clear()
+        if self._unsent and self._session.is_ready:
+            self._silent.extend((number, self._given) for number in self._unsent)
+            self._unsent.clear()
         return data

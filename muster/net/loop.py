@@ -90,7 +90,7 @@ class LoopDriver(Driver["LoopConnection"]):
         self._note_departed(connection, connection.unsent)
 
     def _end(self, connection: "LoopConnection") -> None:
-        if connection.close(lingers=self._is_stopped and connection.exchange.has_told):
+        if connection.close(lingers=self._is_stopped and connection.exchange.has_sent_unacknowledged):
             self._ending.add(connection)
 
     # -- time

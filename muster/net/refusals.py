@@ -117,7 +117,7 @@ class Refusals:
         return now_ms < self._until_ms.get((address.host, address.port), now_ms)
 
     @property
-    def is_told(self) -> bool:
+    def is_clear(self) -> bool:
         """True if there is no error to raise."""
         return self._last is None and self._failure is None
 

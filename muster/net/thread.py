@@ -100,7 +100,7 @@ class ThreadDriver(SocketDriver):
 
     def _disconnect(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
         for connection in tuple(self._connections.values()):
-            if connection.exchange.has_told:
+            if connection.exchange.has_sent_unacknowledged:
                 connection.linger(time.monotonic() + SEND_OFF_S)
             self._close(connection)
         selector.close()

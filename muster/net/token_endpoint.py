@@ -52,7 +52,7 @@ def await_token(request: TokenRequest, timeout_s: float) -> None:
     _endpoint(request, os.getpid()).wait(timeout_s)
 
 
-class _Refused(Exception):
+class _TokenRefused(Exception):
     """The provider refuses a token, or its certificate is not trusted."""
 
 
@@ -172,7 +172,7 @@ def _read(said: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _refuse(why: str) -> NoReturn:
-    raise _Refused(why)
+    raise _TokenRefused(why)
 
 
 def _is_final(error: Exception) -> bool:
@@ -180,7 +180,7 @@ def _is_final(error: Exception) -> bool:
     if isinstance(error, HTTPError):
         return error.code < _SERVER_ERROR and error.code not in _TRY_AGAIN
     reason = getattr(error, "reason", error)
-    return isinstance(reason, _Refused | ssl.SSLCertVerificationError | FileNotFoundError)
+    return isinstance(reason, _TokenRefused | ssl.SSLCertVerificationError | FileNotFoundError)
 
 
 def _sentence(error: Exception) -> str:

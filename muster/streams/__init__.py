@@ -1,8 +1,8 @@
 """Queues and streams: `from muster.streams import StreamsConnector` (docs/spec/consumer-client.md#D and #E).
 
-`steps` is a rebalance in its exact order, `holdings` has the owned partitions, `pump` and `queue` pass messages on,
-`group_protocol` and `assignment` assign partitions: none of them does I/O. `connector`, `stream` and `caller` are the
-edge.
+`steps` is a rebalance in its exact order, `holdings` has the owned partitions, `stream_fetcher` and `queue` pass
+messages on, `group_protocol` and `assignment` assign partitions: none of them does I/O. `connector`, `stream` and
+`caller` are the edge.
 """
 
 from muster.errors import ConsumerTimeout, MessageTooLarge, OffsetGap, RebalanceFailed, StreamsExist

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from membership.events import CommitAsked, CommitDone, MemberEffect, OffsetToCommit
 from membership.member import COORDINATOR_GONE
 from membership.topic_partition import TopicPartition
-from muster.streams.events import CommitEnded, TellMember
+from muster.streams.events import CommitEnded, FeedMember
 from muster.streams.holdings import Holdings
 from muster.streams.settings import StreamsSettings
 from protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode
 _AGAIN_MS = (100, 200, 400, 800, 1_000)
 
 
-class _Try(NamedTuple):
+class _CommitAttempt(NamedTuple):
     number: int | None
     tries: int
     failures: int
@@ -29,8 +29,8 @@ class StreamCommits:
         self._holdings = holdings
         self._settings = settings
         self._made = 0
-        self._under_way: dict[int, _Try] = {}
-        self._again: list[tuple[int, _Try]] = []
+        self._under_way: dict[int, _CommitAttempt] = {}
+        self._again: list[tuple[int, _CommitAttempt]] = []
         self._due_ms: int | None = None
 
     def operation(self) -> int:
@@ -49,9 +49,9 @@ class StreamCommits:
 
     def ask(self, number: int | None, tries: int, now_ms: int, failures: int = 0) -> list[MemberEffect]:
         """Commit the consumed offsets, in at most `tries` attempts. `CommitEnded` follows if there is a number."""
-        return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
+        return self._send(_CommitAttempt(number, tries, failures), self._holdings.consumed(), now_ms)
 
-    def hear(self, done: CommitDone, now_ms: int) -> list[MemberEffect]:
+    def on_commit_done(self, done: CommitDone, now_ms: int) -> list[MemberEffect]:
         """Handle the end of a commit. It is retried after retriable errors, except automatic ones, since the next one
         has newer offsets. Offsets of deleted topics cannot be stored; those of the others were.
         """
@@ -62,7 +62,7 @@ class StreamCommits:
         may_help = code.retriable or code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT
         if may_help and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and tried.tries > 1:
             wait_ms = _AGAIN_MS[min(tried.failures, len(_AGAIN_MS) - 1)]
-            self._again.append((now_ms + wait_ms, _Try(tried.number, tried.tries - 1, tried.failures + 1)))
+            self._again.append((now_ms + wait_ms, _CommitAttempt(tried.number, tried.tries - 1, tried.failures + 1)))
             return []
         return _ended(tried.number, code, {one: at.offset for one, at in done.offsets.items()}, done.reason)
 
@@ -87,13 +87,15 @@ class StreamCommits:
         due = [at_ms for at_ms, _ in self._again]
         return min(due if self._due_ms is None else [*due, self._due_ms], default=None)
 
-    def _send(self, tried: _Try, offsets: Mapping[TopicPartition, OffsetToCommit], now_ms: int) -> list[MemberEffect]:
+    def _send(
+        self, tried: _CommitAttempt, offsets: Mapping[TopicPartition, OffsetToCommit], now_ms: int
+    ) -> list[MemberEffect]:
         if not offsets:
             return _ended(tried.number, ErrorCode.NONE, {}, "")
         operation = self.operation()
         self._under_way[operation] = tried
         deadline_ms = now_ms + self._settings.request_timeout_ms
-        return [TellMember(CommitAsked(operation, offsets, deadline_ms, once=True))]
+        return [FeedMember(CommitAsked(operation, offsets, deadline_ms, once=True))]
 
 
 def _ended(

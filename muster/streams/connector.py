@@ -25,8 +25,11 @@ from muster.net.thread import ThreadDriver
 from muster.streams.assignment import Shares
 from muster.streams.events import (
     Begin,
+    CallBeforeReleasing,
+    CallBeforeStarting,
     CommitEnded,
     CommitWanted,
+    FeedMember,
     FetchWanted,
     ListenerDone,
     Owned,
@@ -34,18 +37,15 @@ from muster.streams.events import (
     Shut,
     Started,
     StreamsEnded,
-    TellMember,
-    TellReleasing,
-    TellStarting,
 )
 from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
-from muster.streams.pump import Pump
-from muster.streams.queue import Gate, StreamQueue
+from muster.streams.queue import DeliveryLease, StreamQueue
 from muster.streams.rebalance import RebalancePhase
 from muster.streams.settings import StreamsSettings, check_counts, check_listener, excluding
 from muster.streams.steps import Steps
 from muster.streams.stream import MessageStream
+from muster.streams.stream_fetcher import StreamFetcher
 
 _LOG = logging.getLogger("muster.streams")
 _LOOK_S = 1.0
@@ -61,7 +61,7 @@ class Parts:
     """The parts of a connector once the streams are made: three cores and their data."""
 
     membership: Membership
-    pump: Pump
+    fetcher: StreamFetcher
     holdings: Holdings
     steps: Steps
     member: Driven
@@ -166,7 +166,7 @@ class StreamsConnector:
         kind = StreamsProtocol(self._settings.partition_assignment_strategy, pattern=wanted, count=count)
         with self._changed.lock:
             streams = self._make(kind, (), ((None, count),))
-            self._tell_member(SubscribedToPattern(wanted, not exclude_internal_topics))
+            self._feed_member(SubscribedToPattern(wanted, not exclude_internal_topics))
             self._begin()
         return streams[None]
 
@@ -218,7 +218,7 @@ class StreamsConnector:
             if self._parts is not None:
                 self._parts.holdings.end()
             if self._parts is not None and not refusals.has_failed:
-                self._driver.carry_out(self._parts.fetching, self._parts.pump.close)
+                self._driver.carry_out(self._parts.fetching, self._parts.fetcher.close)
             self._has_ended = True
             self._changed.notify_all()
         self._calls_nobody = True
@@ -265,28 +265,28 @@ class StreamsConnector:
     ) -> dict[Name, list[MessageStream]]:
         self._must_be_new()
         membership = Membership(self._settings.member(self._group_id), topics, random.random, kind)
-        gate = Gate(lambda: membership.lease_from_ms, self._settings.session_timeout_ms)
-        queues = {name: tuple(self._queue(gate) for _ in range(count)) for name, count in counts}
-        pump = Pump(self._settings.fetch(), gate, random.random)
-        holdings = Holdings(self._group_id, gate, pump, queues)
+        lease = DeliveryLease(lambda: membership.lease_from_ms, self._settings.session_timeout_ms)
+        queues = {name: tuple(self._queue(lease) for _ in range(count)) for name, count in counts}
+        fetcher = StreamFetcher(self._settings.fetch(), lease, random.random)
+        holdings = Holdings(self._group_id, lease, fetcher, queues)
         steps = Steps(membership, kind, holdings, self._settings, has_listener=self._listener is not None)
         self._parts = Parts(
             membership,
-            pump,
+            fetcher,
             holdings,
             steps,
             Driven(membership, steps.note),
-            Driven(pump, steps.note),
+            Driven(fetcher, steps.note),
             Driven(steps, self._carry_out),
         )
         for driven in (self._parts.member, self._parts.fetching, self._parts.rebalancing):
             self._driver.add(driven)
         return {name: [self._stream(one) for one in ones] for name, ones in queues.items()}
 
-    def _queue(self, gate: Gate) -> StreamQueue:
+    def _queue(self, lease: DeliveryLease) -> StreamQueue:
         is_at_once = self._settings.consumed_on == "return"
         return StreamQueue(
-            gate, self._settings.queued_max_message_chunks, consumed_on_return=is_at_once, report=self._report
+            lease, self._settings.queued_max_message_chunks, consumed_on_return=is_at_once, report=self._report
         )
 
     def _stream(self, queue: StreamQueue) -> MessageStream:
@@ -311,14 +311,14 @@ class StreamsConnector:
 
     def _carry_out(self, effect: MemberEffect) -> None:
         match effect:
-            case TellMember():
-                self._tell_member(effect.event)
+            case FeedMember():
+                self._feed_member(effect.event)
             case FetchWanted():
                 self._resume_fetching()
-            case TellReleasing():
-                self._tell_listener(lambda listener: listener.before_releasing(effect.owned))
-            case TellStarting():
-                self._tell_listener(lambda listener: listener.before_starting(effect.owned, effect.everyone))
+            case CallBeforeReleasing():
+                self._call_listener(lambda listener: listener.before_releasing(effect.owned))
+            case CallBeforeStarting():
+                self._call_listener(lambda listener: listener.before_starting(effect.owned, effect.everyone))
             case Started():
                 self._started = effect
             case Report():
@@ -329,7 +329,7 @@ class StreamsConnector:
             case StreamsEnded():
                 self._has_ended = True
 
-    def _tell_member(self, event: MemberEvent) -> None:
+    def _feed_member(self, event: MemberEvent) -> None:
         assert self._parts is not None
         self._driver.feed(self._parts.member, event)
 
@@ -359,14 +359,14 @@ class StreamsConnector:
 
     # -- the application's callbacks
 
-    def _tell_listener(self, tell: Callable[[RebalanceListener], None]) -> None:
+    def _call_listener(self, method: Callable[[RebalanceListener], None]) -> None:
         listener = self._listener
         assert listener is not None
 
         def call() -> None:
             error: Exception | None = None
             try:
-                tell(listener)
+                method(listener)
             except BaseException as raised:  # noqa: BLE001  (whatever the application's code raises, a sys.exit too)
                 error = raised if isinstance(raised, Exception) else MusterError(f"the listener raised {raised!r}")
             with self._changed.lock:

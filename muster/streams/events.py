@@ -41,23 +41,23 @@ class GrantsLost(MemberEffect, frozen=True):
     partitions: tuple[TopicPartition, ...]
 
 
-class TellMember(MemberEffect, frozen=True):
+class FeedMember(MemberEffect, frozen=True):
     """Pass an event to the membership."""
 
     event: MemberEvent
 
 
 class FetchWanted(MemberEffect, frozen=True):
-    """Step the pump, since there is something new to fetch."""
+    """Step the fetcher, since there is something new to fetch."""
 
 
-class TellReleasing(MemberEffect, frozen=True):
+class CallBeforeReleasing(MemberEffect, frozen=True):
     """Call the listener's `before_releasing`, then send `ListenerDone`."""
 
     owned: Owned
 
 
-class TellStarting(MemberEffect, frozen=True):
+class CallBeforeStarting(MemberEffect, frozen=True):
     """Call the listener's `before_starting`, then send `ListenerDone`."""
 
     owned: Owned

@@ -8,8 +8,8 @@ from membership.events import Grant, OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.settings import Grants
 from muster.streams.events import Owned
-from muster.streams.pump import Pump, Registry
-from muster.streams.queue import Gate, PartitionInfo, StreamQueue
+from muster.streams.queue import DeliveryLease, PartitionInfo, StreamQueue
+from muster.streams.stream_fetcher import Registry, StreamFetcher
 
 
 class Holdings:
@@ -17,11 +17,15 @@ class Holdings:
     topics share those under None."""
 
     def __init__(
-        self, group_id: str, gate: Gate, pump: Pump, queues: Mapping[str | None, tuple[StreamQueue, ...]]
+        self,
+        group_id: str,
+        lease: DeliveryLease,
+        fetcher: StreamFetcher,
+        queues: Mapping[str | None, tuple[StreamQueue, ...]],
     ) -> None:
         self._group_id = group_id
-        self._gate = gate
-        self._pump = pump
+        self._lease = lease
+        self._fetcher = fetcher
         self._queues = queues
         self._registry: Registry = {}
         self.is_published = False
@@ -32,17 +36,17 @@ class Holdings:
 
     def stop(self) -> None:
         """S2: stop the queues, so that no more messages are added."""
-        self._pump.stop()
+        self._fetcher.stop()
 
     def clear(self) -> None:
         """S3: drop queued messages, so that none of the old epoch is returned."""
-        self._gate.epoch += 1
+        self._lease.epoch += 1
         for queue in self._all():
             queue.clear()
 
     def end(self) -> None:
         """S3 for the last time: end the streams."""
-        self._gate.epoch += 1
+        self._lease.epoch += 1
         for queue in self._all():
             queue.end()
 
@@ -71,7 +75,7 @@ class Holdings:
 
     def start(self) -> None:
         """S13: let messages be returned."""
-        self._pump.start(self._registry, Grants(self._group_id, self.member_id, self.epochs()))
+        self._fetcher.start(self._registry, Grants(self._group_id, self.member_id, self.epochs()))
 
     # -- queries
 
@@ -81,7 +85,7 @@ class Holdings:
 
     def consumed(self) -> dict[TopicPartition, OffsetToCommit]:
         """Return the offsets to commit of owned partitions."""
-        self._pump.settle()
+        self._fetcher.settle()
         return {
             one: OffsetToCommit(info.consumed, owner_epoch=info.epoch)
             for one, (info, _) in self._registry.items()

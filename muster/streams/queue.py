@@ -47,7 +47,7 @@ class Chunk:
     """True if it does not continue at the end of the previous chunk, since the offset was out of range."""
 
 
-class Gate:
+class DeliveryLease:
     """Decides whether messages may be returned: those of the present `epoch` may, during the lease
     (docs/spec/consumer-client.md#E4.V4, #E4.V10). `lease_from_ms` returns its start; it ends when the coordinator may
     give this member's partitions to others.
@@ -58,7 +58,7 @@ class Gate:
         self._lease_from_ms = lease_from_ms
         self._session_timeout_ms = session_timeout_ms
 
-    def is_open(self, now_ms: int) -> bool:
+    def is_valid(self, now_ms: int) -> bool:
         from_ms = self._lease_from_ms()
         return from_ms is not None and now_ms - from_ms < self._session_timeout_ms
 
@@ -75,9 +75,9 @@ class StreamQueue:
     """The queue of one stream, and its present chunk. `report` is called with gaps."""
 
     def __init__(
-        self, gate: Gate, most_chunks: int, *, consumed_on_return: bool, report: Callable[[MusterError], None]
+        self, lease: DeliveryLease, most_chunks: int, *, consumed_on_return: bool, report: Callable[[MusterError], None]
     ) -> None:
-        self._gate = gate
+        self._lease = lease
         self._most = most_chunks
         self._consumed_on_return = consumed_on_return
         self._report = report
@@ -134,9 +134,9 @@ class StreamQueue:
                 if not self._chunks:
                     return NoMessage.NOTHING
                 self._open(self._chunks.popleft())
-            elif chunk.epoch != self._gate.epoch:
+            elif chunk.epoch != self._lease.epoch:
                 self._chunk = None
-            elif not self._gate.is_open(now_ms):
+            elif not self._lease.is_valid(now_ms):
                 return NoMessage.LEASE_OVER
             elif self._at < len(chunk.records):
                 record = chunk.records[self._at]
@@ -154,7 +154,7 @@ class StreamQueue:
 
     def _open(self, chunk: Chunk) -> None:
         self._chunk, self._at = chunk, 0
-        if chunk.epoch != self._gate.epoch:
+        if chunk.epoch != self._lease.epoch:
             return
         info = chunk.info
         if chunk.is_elsewhere and info.consumed is not None:

@@ -5,7 +5,7 @@ import enum
 from membership.core import Membership
 from membership.events import MemberEffect, MemberEvent, Polled, RejoinAsked
 from muster.streams.commits import StreamCommits
-from muster.streams.events import Report, Started, TellMember
+from muster.streams.events import FeedMember, Report, Started
 from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
 from muster.streams.settings import StreamsSettings
@@ -24,13 +24,13 @@ class RebalancePhase(enum.Enum):
     RESTING = "a trigger or a while, after a failure"
     FINISHING = "messages in hand"
     COMMITTING = "the commit"
-    TELLING_RELEASE = "before_releasing"
+    BEFORE_RELEASING = "before_releasing"
     RELEASING = "the release"
     JOINING = "the group"
     READING = "committed offsets"
     CLAIMING = "the claim"
     PAUSING = "the next claim"
-    TELLING_START = "before_starting"
+    BEFORE_STARTING = "before_starting"
     LEAVING = "the departure"
     CLOSED = "nothing"
 
@@ -69,8 +69,8 @@ class Cycle:
         """S1: make the membership join."""
         self._enter(RebalancePhase.JOINING)
         if not self._membership.needs_poll:
-            self._tell_member(RejoinAsked(self._refusal or "a rebalance failed"))
-        self._tell_member(Polled())
+            self._feed_member(RejoinAsked(self._refusal or "a rebalance failed"))
+        self._feed_member(Polled())
 
     def _fail(self, error: Exception) -> None:
         """Handle a failed rebalance: at the start it ends the connector; later it is retried after a pause."""
@@ -92,8 +92,8 @@ class Cycle:
         self._is_starting = False
         self._effects.append(Started(error))
 
-    def _tell_member(self, event: MemberEvent) -> None:
-        self._effects.append(TellMember(event))
+    def _feed_member(self, event: MemberEvent) -> None:
+        self._effects.append(FeedMember(event))
 
     def _enter(self, phase: RebalancePhase, at_most_ms: int | None = None) -> None:
         self.phase = phase

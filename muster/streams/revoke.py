@@ -5,7 +5,7 @@ from membership.events import Closing, CommitDone, MemberEffect, ReleaseAsked, R
 from membership.member import State
 from muster.core.completions import refusal
 from muster.errors import RequestTimedOut
-from muster.streams.events import CommitEnded, Report, TellReleasing
+from muster.streams.events import CallBeforeReleasing, CommitEnded, Report
 from muster.streams.rebalance import NO_MEMBER, Cycle, RebalancePhase
 from protocol.errors import ErrorCode
 
@@ -23,7 +23,7 @@ class RevokeSteps(Cycle):
         if self._is_closing and self.phase is not RebalancePhase.LEAVING:
             return  # the partitions are being released already
         if self.phase is RebalancePhase.LEAVING or not self._holdings.is_published:
-            self._tell_member(Released())
+            self._feed_member(Released())
             return
         self._is_lost = is_lost
         self._commits.rest()
@@ -46,7 +46,7 @@ class RevokeSteps(Cycle):
         """S4: commit with the old generation, which is valid while the group prepares its rebalance."""
         offsets = self._holdings.consumed() if self._settings.auto_commit_enable and not self._is_lost else {}
         if not offsets:
-            self._tell_releasing()
+            self._call_before_releasing()
         elif self._is_closing:
             self._enter(RebalancePhase.COMMITTING)
             self._add(self._commits.ask(_LAST, self._settings.offsets_commit_max_retries, self._now_ms))
@@ -58,20 +58,20 @@ class RevokeSteps(Cycle):
         self._commits.forget(_LAST)
         sentence = f"the commit before a rebalance was not answered within {self._half_ms} ms: some will come again"
         self._effects.append(Report(RequestTimedOut(sentence)))
-        self._tell_releasing()
+        self._call_before_releasing()
 
     def _committed(self, ended: CommitEnded) -> None:
         code = ended.error_code
         self._is_lost = code in NO_MEMBER
         if code not in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} and not self._is_lost:
             self._effects.append(Report(refusal(CommitDone(_LAST, code, {}, ended.reason))))
-        self._tell_releasing()
+        self._call_before_releasing()
 
-    def _tell_releasing(self) -> None:
+    def _call_before_releasing(self) -> None:
         """S5: call the listener's `before_releasing`."""
         if self._has_listener and not self._is_closing:
-            self._enter(RebalancePhase.TELLING_RELEASE)
-            self._effects.append(TellReleasing(self._holdings.owned()))
+            self._enter(RebalancePhase.BEFORE_RELEASING)
+            self._effects.append(CallBeforeReleasing(self._holdings.owned()))
         else:
             self._release()
 
@@ -85,7 +85,7 @@ class RevokeSteps(Cycle):
         self._enter(RebalancePhase.RELEASING)
         self._operation = self._commits.operation()
         who, when = self._holdings.member_id, self._holdings.generation_id
-        self._tell_member(ReleaseAsked(self._operation, epochs, who, when, self._now_ms + RELEASE_WITHIN_MS))
+        self._feed_member(ReleaseAsked(self._operation, epochs, who, when, self._now_ms + RELEASE_WITHIN_MS))
 
     def _released(self) -> None:
         self._holdings.forget()
@@ -93,7 +93,7 @@ class RevokeSteps(Cycle):
             self._leave()
         else:
             self._enter(RebalancePhase.JOINING)
-            self._tell_member(Released())
+            self._feed_member(Released())
 
     def _add(self, effects: list[MemberEffect]) -> None:
         for effect in effects:
@@ -105,6 +105,6 @@ class RevokeSteps(Cycle):
     def _leave(self) -> None:
         is_released = self._membership.state is State.RELEASING
         self._enter(RebalancePhase.LEAVING)
-        self._tell_member(Closing())
+        self._feed_member(Closing())
         if is_released:
-            self._tell_member(Released())  # the present rebalance has requested it
+            self._feed_member(Released())  # the present rebalance has requested it

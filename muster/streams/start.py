@@ -5,7 +5,7 @@
 from membership.events import Assigned, ClaimAsked, ClaimDone, OffsetsAsked, OffsetsDone
 from membership.member import State
 from muster.errors import GroupRefused, RebalanceFailed
-from muster.streams.events import FetchWanted, Report, TellStarting
+from muster.streams.events import CallBeforeStarting, FetchWanted, Report
 from muster.streams.rebalance import NO_MEMBER, RebalancePhase
 from muster.streams.revoke import RevokeSteps
 from protocol.errors import ErrorCode
@@ -36,13 +36,13 @@ class StartSteps(RevokeSteps):
             self._read(effect)
         else:
             self._holdings.publish({}, {}, self._membership.member_id, self._generation_id)
-            self._tell_starting()
+            self._call_before_starting()
 
     def _read(self, effect: Assigned) -> None:
         self._enter(RebalancePhase.READING)
         self._operation = self._commits.operation()
         deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
-        self._tell_member(OffsetsAsked(self._operation, effect.partitions, deadline_ms))
+        self._feed_member(OffsetsAsked(self._operation, effect.partitions, deadline_ms))
 
     def _offsets_read(self, done: OffsetsDone) -> None:
         if done.error_code == ErrorCode.NONE:
@@ -55,14 +55,14 @@ class StartSteps(RevokeSteps):
         self._enter(RebalancePhase.CLAIMING)
         self._operation = self._commits.operation()
         deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
-        self._tell_member(ClaimAsked(self._operation, dict(self._kind.threads), self._generation_id, deadline_ms))
+        self._feed_member(ClaimAsked(self._operation, dict(self._kind.threads), self._generation_id, deadline_ms))
 
     def _claimed(self, done: ClaimDone) -> None:
         code = done.error_code
         if code == ErrorCode.NONE:
             # S11: nothing is fetched or returned before the grant is certain.
             self._holdings.publish(self._kind.threads, done.grants, done.member_id, done.generation_id)
-            self._tell_starting()
+            self._call_before_starting()
         elif code == ErrorCode.OWNED:
             self._claims += 1
             held = ", ".join(f"{one} by {who}" for one, who in sorted(done.owners.items())[:5])
@@ -86,11 +86,11 @@ class StartSteps(RevokeSteps):
             sentence = f"group {self._membership.group_id}: no rebalance has succeeded in {self._cycles} tries: {why}"
             self._fail(RebalanceFailed(sentence))
 
-    def _tell_starting(self) -> None:
+    def _call_before_starting(self) -> None:
         """S12: call the listener's `before_starting`."""
         if self._has_listener:
-            self._enter(RebalancePhase.TELLING_START)
-            self._effects.append(TellStarting(self._holdings.owned(), self._kind.everyone))
+            self._enter(RebalancePhase.BEFORE_STARTING)
+            self._effects.append(CallBeforeStarting(self._holdings.owned(), self._kind.everyone))
         else:
             self._start()
 

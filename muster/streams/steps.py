@@ -2,8 +2,8 @@
 
     step(event, now_ms) -> effects
 
-Reports of the membership and the pump are noted and handled in the next step, which is due at once, so that no step is
-re-entered. The steps themselves are in `revoke` and `start`.
+Reports of the membership and the fetcher are noted and handled in the next step, which is due at once, so that no step
+is re-entered. The steps themselves are in `revoke` and `start`.
 """
 
 from collections import deque
@@ -64,7 +64,7 @@ class Steps(StartSteps):
     # -- called by the edge
 
     def note(self, effect: MemberEffect) -> None:
-        """Store an effect of the membership or the pump for the next step."""
+        """Store an effect of the membership or the fetcher for the next step."""
         self._inbox.append(effect)
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
@@ -103,7 +103,7 @@ class Steps(StartSteps):
             case Assigned():
                 self._assigned(effect)
             case CommitDone():
-                self._add(self._commits.hear(effect, self._now_ms))
+                self._add(self._commits.on_commit_done(effect, self._now_ms))
             case ReleaseDone() if effect.operation == self._operation and self.phase is RebalancePhase.RELEASING:
                 self._released()
             case OffsetsDone() if effect.operation == self._operation and self.phase is RebalancePhase.READING:
@@ -112,7 +112,7 @@ class Steps(StartSteps):
                 self._claimed(effect)
             case GrantsLost() if self.phase is RebalancePhase.RUNNING:
                 names = ", ".join(map(str, effect.partitions[:5]))
-                self._tell_member(RejoinAsked(f"the registry no longer names this member for {names}"))
+                self._feed_member(RejoinAsked(f"the registry no longer names this member for {names}"))
             case Fatal():
                 self._refused(effect)
             case Closed():
@@ -171,9 +171,9 @@ class Steps(StartSteps):
     def _listener_done(self, error: Exception | None) -> None:
         """Continue whatever a listener raised; the exception is reported at the end."""
         self._raised = self._raised or error
-        if self.phase is RebalancePhase.TELLING_RELEASE:
+        if self.phase is RebalancePhase.BEFORE_RELEASING:
             self._release()
-        elif self.phase is RebalancePhase.TELLING_START:
+        elif self.phase is RebalancePhase.BEFORE_STARTING:
             self._start()
 
     def _refused(self, fatal: Fatal) -> None:
@@ -203,7 +203,7 @@ class Steps(StartSteps):
         if self.phase is RebalancePhase.IDLE:
             self._enter(RebalancePhase.CLOSED)
             self._effects.append(StreamsEnded())
-        elif self.phase is RebalancePhase.TELLING_RELEASE:
+        elif self.phase is RebalancePhase.BEFORE_RELEASING:
             self._release()
         elif self.phase in {RebalancePhase.FINISHING, RebalancePhase.COMMITTING, RebalancePhase.RELEASING}:
             return  # the present step continues with that

@@ -18,7 +18,7 @@ _LOOK_S = 1.0
 _LEASE_LOOK_S = 0.05
 
 
-class HasTaken(Protocol):
+class OnTaken(Protocol):
     """Called when a stream took a message."""
 
     def __call__(self, *, made_room: bool) -> None: ...
@@ -35,7 +35,7 @@ class MessageStream:
         self,
         queue: StreamQueue,
         condition: LockedCondition,
-        has_taken: HasTaken,
+        has_taken: OnTaken,
         timeout_ms: int,
         key_deserializer: Deserializer | None,
         value_deserializer: Deserializer | None,

@@ -4,7 +4,7 @@ in Kafka's frames (KIP-43, KIP-84, KIP-152, KIP-255).
     login = SaslClient("SCRAM-SHA-512", "alice", "secret", nonce)
     send login.begin()                      a SaslHandshake
     while not login.is_done:
-        send login.hear(reply)              SaslAuthenticate, until there is nothing more to send
+        send login.on_reply(reply)          SaslAuthenticate, until there is nothing more to send
 
 The handshake is sent in version 1: after version 0 the exchange has no Kafka frames. Authenticating again on the same
 connection (KIP-368) takes another login, with the same mechanism.
@@ -81,7 +81,7 @@ class SaslClient:
         self._stage = "handshake"
         return SaslHandshake(self._mechanism)
 
-    def hear(self, reply: Message) -> SaslAuthenticate | None:
+    def on_reply(self, reply: Message) -> SaslAuthenticate | None:
         """Return the next request; None once the login is done. Raises LoginRefused, which ends this login."""
         stage, self._stage = self._stage, "failed"
         if stage == "handshake" and isinstance(reply, SaslHandshakeReply):
@@ -92,7 +92,7 @@ class SaslClient:
             if reply.error_code:
                 raise LoginRefused(reply.error_code, self._refusal(reply.error_message or reply.error_code.name))
             if self._scram is not None:
-                more = self._hear_scram(self._scram, stage, reply.auth_bytes)
+                more = self._on_scram_message(self._scram, stage, reply.auth_bytes)
                 if more is not None:
                     self._stage = "final"
                     return SaslAuthenticate(more)
@@ -112,7 +112,7 @@ class SaslClient:
                 what += "; a listener without authentication answers so"
             raise LoginRefused(reply.error_code, self._refusal(what))
 
-    def _hear_scram(self, scram: "_Scram", stage: str, message: bytes) -> bytes | None:
+    def _on_scram_message(self, scram: "_Scram", stage: str, message: bytes) -> bytes | None:
         try:
             if stage == "first":
                 return scram.final(message)

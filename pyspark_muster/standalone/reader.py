@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from muster import MusterError, TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from pyspark_muster.batch import Asks, BatchOptions, find_partitions, resolve
+from pyspark_muster.batch import BatchOptions, RequestSender, find_partitions, resolve
 from pyspark_muster.bounds import split
 from pyspark_muster.control import DrainFile
 from pyspark_muster.limits.size import ByteLimit
@@ -33,7 +33,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         shared = options.shared
         self._outage = Outage(first_contact_ms=shared.assignment_timeout_ms, timeout_ms=shared.outage_timeout_ms)
-        self._cluster: Asks | None = None
+        self._cluster: RequestSender | None = None
         self._targets: Positions | None = None  # end offsets of a run with AvailableNow
         self._ends: Positions = {}
         self._planned: Positions = {}
@@ -74,7 +74,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the source's report for the query's progress; Spark does not compare it."""
         report: dict[str, Any] = {"ends": {str(one): end for one, end in sorted(self._ends.items())}}
-        state = self._outage.told(time.monotonic()) or self._state
+        state = self._outage.describe(time.monotonic()) or self._state
         return report | lags(self._ends, self._planned) | {"member": "", "generation": -1, "state": state}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -99,7 +99,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ------------------------------------------------------------------------------------------------------- planning
 
-    def _next(self, cluster: Asks, positions: Positions, limit: ReadLimit) -> dict[TopicPartition, int]:
+    def _next(self, cluster: RequestSender, positions: Positions, limit: ReadLimit) -> dict[TopicPartition, int]:
         """Return the positions after the next batch: for new partitions the start, for others the advanced position."""
         options = self._options
         there = self._find(cluster, positions)
@@ -119,7 +119,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         capped, is_full = self._byte_limit.cap(known, until)
         return started | advance(known, capped, most_records(limit, None), at_least=1 if is_full else self._fewest())
 
-    def _find(self, cluster: Asks, positions: Positions) -> list[TopicPartition]:
+    def _find(self, cluster: RequestSender, positions: Positions) -> list[TopicPartition]:
         skips_missing = bool(positions) and not self._options.shared.fail_on_data_loss
         return find_partitions(self._options, cluster, skips_missing=skips_missing)
 
@@ -139,7 +139,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._state = "draining"
         return True
 
-    def _endure(self, attempt: Callable[[Asks], T], *, otherwise: Any = None) -> T | Any:
+    def _endure(self, attempt: Callable[[RequestSender], T], *, otherwise: Any = None) -> T | Any:
         """Return the result of an attempt. It is repeated while servers do not answer; a query that runs continuously
         returns `otherwise` instead, so that its progress can report the outage. Raises `OutageTooLong`.
         """
@@ -157,7 +157,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._outage.over()
                 return result
 
-    def _connected(self) -> Asks:
+    def _connected(self) -> RequestSender:
         if self._cluster is None:
             self._cluster = self._options.shared.connect()
         return self._cluster

@@ -8,7 +8,7 @@ from diagnosis.assignments import assigned_partitions, subscribed_topics
 from membership.events import NodeAddress
 from muster import ErrorCode, Refused, TopicPartition
 from muster.admin.asking import (
-    NotThere,
+    NotFound,
     describe_expiry,
     describe_group,
     end_samples,
@@ -43,7 +43,7 @@ def commit_rows(
         try:
             found = fetch_commits(cluster, group.group_id)
             told = describe_expiry(cluster, group.group_id)[1] if found and is_native else ()
-        except NotThere:  # deleted since the list
+        except NotFound:  # deleted since the list
             continue
         commits[group.group_id] = found
         expiries |= {(group.group_id, TopicPartition(one.topic, one.partition_index)): one for one in told}
@@ -112,7 +112,7 @@ def group_rows(cluster: ClusterClient, groups: Iterable[ListedGroup], read_at_ms
     for listed in groups:
         try:
             group = describe_group(cluster, listed.group_id)
-        except NotThere:
+        except NotFound:
             continue
         values = {
             "group": group.group_id,
@@ -152,7 +152,7 @@ def note_rows(cluster: ClusterClient, groups: Iterable[ListedGroup], since_ms: i
     for group in groups:
         try:
             notes = list_notes(cluster, group.group_id, _ALL_NOTES)
-        except NotThere:
+        except NotFound:
             if group.group_state == UNLISTED:
                 raise NoSuchGroup(f"there is no group {group.group_id!r}, and it has no notes") from None
             continue

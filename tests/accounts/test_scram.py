@@ -22,7 +22,7 @@ def log_in(accounts: Accounts, mechanism: str, username: str, password: str) -> 
     """Run a whole login of our client's against the server's side."""
     client, server = SaslClient(mechanism, username, password, "client-nonce"), SaslLogin(mechanism, accounts)
     client.begin()
-    request = client.hear(SaslHandshakeReply())
+    request = client.on_reply(SaslHandshakeReply())
     while True:
         assert request is not None
         answer = server.step(request.auth_bytes)
@@ -31,7 +31,7 @@ def log_in(accounts: Accounts, mechanism: str, username: str, password: str) -> 
             answer = server.checked(answer)
         assert not isinstance(answer, TokenCheck)
         token = answer.token
-        request = client.hear(SaslAuthenticateReply(auth_bytes=token))
+        request = client.on_reply(SaslAuthenticateReply(auth_bytes=token))
         if isinstance(answer, LoggedIn):
             assert client.is_done and request is None
             return answer
@@ -69,24 +69,24 @@ def test_the_example_of_the_rfc() -> None:
 def test_a_client_that_asks_the_server_for_its_proof_refuses_a_server_that_knows_only_the_name() -> None:
     client, server = SaslClient("SCRAM-SHA-256", "alice", "secret", "mine"), ScramServer(SHA_256)
     client.begin()
-    first = client.hear(SaslHandshakeReply())
+    first = client.on_reply(SaslHandshakeReply())
     assert isinstance(first, SaslAuthenticate)
     server.read_first(first.auth_bytes)
     answer = server.first(decoy(SHA_256, b"x", "alice", {CredentialShape(4096, 16)}), "more")
-    assert client.hear(SaslAuthenticateReply(auth_bytes=answer)) is not None
+    assert client.on_reply(SaslAuthenticateReply(auth_bytes=answer)) is not None
     with pytest.raises(LoginRefused):
-        client.hear(SaslAuthenticateReply(auth_bytes=b"v=AAAA"))
+        client.on_reply(SaslAuthenticateReply(auth_bytes=b"v=AAAA"))
 
 
 def exchange(accounts: Accounts) -> tuple[SaslLogin, bytes]:
     """A SCRAM login that the client has to finish, and its final message."""
     client, server = SaslClient("SCRAM-SHA-256", "alice", "secret", "mine"), SaslLogin("SCRAM-SHA-256", accounts)
     client.begin()
-    request = client.hear(SaslHandshakeReply())
+    request = client.on_reply(SaslHandshakeReply())
     assert request is not None
     challenge = server.step(request.auth_bytes)
     assert isinstance(challenge, Challenge)
-    final = client.hear(SaslAuthenticateReply(auth_bytes=challenge.token))
+    final = client.on_reply(SaslAuthenticateReply(auth_bytes=challenge.token))
     assert final is not None
     return server, final.auth_bytes
 

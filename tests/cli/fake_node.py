@@ -652,7 +652,7 @@ class FakeDriver:
                     else:
                         due.append(Replied(effect.call, node.answer(effect.message)))
                 else:
-                    driven.tell(effect)
+                    driven.on_effect(effect)
 
     def stop(self) -> None:
         """Do nothing: nothing runs."""

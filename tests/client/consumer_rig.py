@@ -152,7 +152,7 @@ class SimDriver:
             elif isinstance(effect, HangUp):
                 self._hang_up(driven, effect.node)
             else:
-                driven.tell(effect)
+                driven.on_effect(effect)
         self.changed.notify_all()
 
     def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:

@@ -30,8 +30,8 @@ def commit_done(operation: int, code: ErrorCode = ErrorCode.NONE) -> CommitDone:
 def test_each_operation_is_heard_of_where_it_was_to_be_heard_of() -> None:
     outcomes, heard = Completions(), list[tuple[str, Done]]()
     waited = outcomes.number()
-    at_once = outcomes.number_heard(lambda done: heard.append(("at once", done)))
-    first, second = (outcomes.number_later(partial(call_application, None)) for _ in range(2))
+    at_once = outcomes.number_with_receiver(lambda done: heard.append(("at once", done)))
+    first, second = (outcomes.number_with_callback(partial(call_application, None)) for _ in range(2))
     for number in (second, waited, at_once):
         outcomes.ended(commit_done(number))
     assert heard == [("at once", commit_done(at_once))]

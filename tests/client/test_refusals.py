@@ -19,10 +19,10 @@ def test_each_time_is_raised_once() -> None:
     refusals = Refusals()
     refusals.raise_last()
     refusals.note(NODE, NO, 0)
-    was_told = refusals.is_told
+    was_told = refusals.is_clear
     with pytest.raises(AuthenticationFailed, match="a:1: no"):
         refusals.raise_last()
-    assert (was_told, refusals.is_told) == (False, True)
+    assert (was_told, refusals.is_clear) == (False, True)
     refusals.raise_last()
 
 
@@ -51,9 +51,9 @@ def test_who_lets_us_in_later_is_no_trouble_any_more() -> None:
     refusals = Refusals()
     refusals.note(NODE, NO, 0)
     refusals.welcomed(OTHER)
-    was_told = refusals.is_told
+    was_told = refusals.is_clear
     refusals.welcomed(NODE)
-    assert (was_told, refusals.is_told) == (False, True)
+    assert (was_told, refusals.is_clear) == (False, True)
     assert not refusals.bars(NODE, 1)
 
 
@@ -107,7 +107,7 @@ def test_who_closes_is_not() -> None:
     refusals.note(NODE, NO, 0)
     assert not outcomes.is_woken
     outcomes.raise_wakeup()
-    assert not refusals.is_told
+    assert not refusals.is_clear
 
 
 def test_a_broker_beside_musterd_that_cannot_be_reached_is_news_once_until_it_answers() -> None:

@@ -233,11 +233,11 @@ def test_a_token_is_read_from_its_file_at_each_login(tmp_path: Path) -> None:
         login = new_login(lambda: security.login("nonce"))
         assert login is not None
         login.begin()
-        assert login.hear(SaslHandshakeReply()) == SaslAuthenticate(
+        assert login.on_reply(SaslHandshakeReply()) == SaslAuthenticate(
             f"n,,\x01auth=Bearer {text.strip()}\x01\x01".encode()
         )
         with pytest.raises(LoginRefused) as refused:
-            login.hear(SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, f"no: {text.strip()}"))
+            login.on_reply(SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, f"no: {text.strip()}"))
         assert str(refused.value) == "the token is not let in by OAUTHBEARER: no: ***"
 
 

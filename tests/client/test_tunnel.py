@@ -202,7 +202,7 @@ def test_the_thread_and_the_event_loop_behind_a_client_are_told_what_was_broken(
             heard.append(data)
             return []
 
-        exchange = Mock(hear=hear, take_data=lambda: b"", departed=lambda _unsent: [])
+        exchange = Mock(receive_data=hear, take_data=lambda: b"", departed=lambda _unsent: [])
         connection = SocketConnection(way, exchange, tunnel, ours)
         with pytest.raises(ssl.SSLError), patch.object(thread, "_send_out"):
             thread._receive(connection)

@@ -15,7 +15,7 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import NodeView
-from coordinator.gateway.cluster.nodes_group import Follows, GroupStep, NodesGroup, NodesGroupSettings
+from coordinator.gateway.cluster.nodes_group import FollowedShards, GroupStep, NodesGroup, NodesGroupSettings
 from coordinator.gateway.cluster.user_data import Candidate
 from coordinator.node.events import Call
 from membership.events import CallFailed, Replied, SendRequest, TimePassed
@@ -30,7 +30,7 @@ SESSION_MS, BEAT_MS = 6_000, 300
 class StagedNode:
     """A node with only its shards. `now_ms` follows the rig's clock while it is awake."""
 
-    def __init__(self, stage: "Stage", node_id: int, incarnation: str, follows: Follows, says: bytes) -> None:
+    def __init__(self, stage: "Stage", node_id: int, incarnation: str, follows: FollowedShards, says: bytes) -> None:
         self.stage = stage
         self._says = says
         self.node_id = node_id
@@ -104,7 +104,7 @@ class Stage:
         self._later: list[Any] = []
 
     def node(
-        self, node_id: int, incarnation: str = "", follows: Follows = Follows.INHERITED, says: bytes = b""
+        self, node_id: int, incarnation: str = "", follows: FollowedShards = FollowedShards.INHERITED, says: bytes = b""
     ) -> StagedNode:
         """Start a node. With `says` it joins with these bytes as its subscription."""
         made = StagedNode(self, node_id, incarnation or f"{len(self.nodes):03}", follows, says)

@@ -1,6 +1,6 @@
 """Nodes as members of their group: who gets which shard, and what each of them hears."""
 
-from coordinator.gateway.cluster.nodes_group import Follows
+from coordinator.gateway.cluster.nodes_group import FollowedShards
 from membership.consumer_protocol import ConsumerSubscription, encode_subscription
 from tests.cluster_gateway.stage import BEAT_MS, SESSION_MS, SHARDS, TOPIC, Stage
 
@@ -92,7 +92,7 @@ def test_the_lease_runs_from_when_a_request_was_sent() -> None:
 
 def test_a_node_follows_what_it_is_told_to() -> None:
     stage = Stage()
-    inherited, every, none = (stage.node(number, follows=how) for number, how in enumerate(Follows, 1))
+    inherited, every, none = (stage.node(number, follows=how) for number, how in enumerate(FollowedShards, 1))
     stage.run(4 * BEAT_MS)
     assert every.followed == ALL - every.owned
     assert not none.followed

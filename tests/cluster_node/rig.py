@@ -18,8 +18,8 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_node.cluster_shards import ClusterShards
-from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
-from coordinator.cluster_node.events import LeaseRenewed, NodesFound, NodesTold, ShardChanged
+from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
+from coordinator.cluster_node.events import LeaseRenewed, NewsReceived, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import LetGo, NodeView
 from coordinator.config.config import Config
 from coordinator.node.effects import Effect, Flush, Return, RunJob
@@ -79,7 +79,7 @@ class Cluster:
         self.told.extend(news)
         for node in self.nodes:
             if node is not teller:
-                node.step(NodesTold(news))
+                node.step(NewsReceived(news))
 
     def answer_writes(self) -> None:
         """Answer held writes, and hold no more."""
@@ -118,7 +118,7 @@ class LogNode:
         self.replied: dict[int, Message] = {}
         self.handed_over: list[int] = []
         self._calls = 0
-        self.step(NodesTold(tuple(cluster.told)))
+        self.step(NewsReceived(tuple(cluster.told)))
         self.ask(CreateTopics((CreatableTopic("t", 4),)))
         self.beat()
 
@@ -178,7 +178,7 @@ class LogNode:
                     self._cluster.held.append((self, request.shard, answer))
                 else:
                     self.step(ShardChanged(request.shard, answer))
-            case TellNodes(news=news):
+            case PublishNews(news=news):
                 self._cluster.tell(self, news)
             case HandedOver(shard=shard):
                 self.handed_over.append(shard)

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.cluster_log.events import OwnershipRevoked
-from coordinator.cluster_node.events import NodesTold, ShardChanged
+from coordinator.cluster_node.events import NewsReceived, ShardChanged
 from coordinator.cluster_node.nodes import LetGo
 from coordinator.records.records import Note
 from protocol.messages.groups import ListAudit, ListAuditReply, ListedNote, ListNotes, ListNotesReply
@@ -134,5 +134,5 @@ def test_a_note_that_is_told_again_is_kept_once(times: int) -> None:
     cluster.give_all(one)
     joined(one, "a")
     for _ in range(times):
-        two.step(NodesTold(tuple(cluster.told)))
+        two.step(NewsReceived(tuple(cluster.told)))
     assert known(two) == notes(one) != []

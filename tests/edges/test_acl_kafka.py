@@ -335,7 +335,7 @@ class Asking:
         login = SaslClient("PLAIN", who, PASSWORDS[who], "")
         following: Any = login.begin()
         while following is not None:
-            following = login.hear(await self.ask(who, following))
+            following = login.on_reply(await self.ask(who, following))
 
     async def ask(self, who: str, message: Message) -> Any:
         version = {SaslHandshake: HANDSHAKE_VERSION, SaslAuthenticate: 2, JoinGroup: 9, SyncGroup: 5, Heartbeat: 4,

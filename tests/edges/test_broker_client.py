@@ -42,9 +42,9 @@ async def _asked_at_once(count: int) -> list[str]:
 def test_why_a_login_was_refused_is_told_in_short_and_without_the_password(said: str) -> None:
     login = SaslClient("PLAIN", "muster", "secret")
     login.begin()
-    login.hear(SaslHandshakeReply(mechanisms=("PLAIN",)))
+    login.on_reply(SaslHandshakeReply(mechanisms=("PLAIN",)))
     with pytest.raises(LoginRefused) as refused:
-        login.hear(SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, said))
+        login.on_reply(SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, said))
     told = str(refused.value)
     assert "secre" not in told
     assert said[:10].replace("secret", "***")[:4] in told

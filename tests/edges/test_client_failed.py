@@ -130,7 +130,7 @@ def test_a_stream_raises_it(musterd: str, monkeypatch: pytest.MonkeyPatch) -> No
     connector = StreamsConnector(musterd, "g4")
     stream = connector.create_message_streams({"t": 1})["t"][0]
     assert connector._parts is not None
-    broken(connector._parts.pump, monkeypatch)
+    broken(connector._parts.fetcher, monkeypatch)
     wake(connector)
     until_it_raises(lambda: next(stream))
     until_it_raises(connector.commit_offsets)

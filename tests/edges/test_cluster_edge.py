@@ -16,7 +16,7 @@ from coordinator.cluster_node.events import ShardChanged
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.config import ConfigError
 from coordinator.gateway.cluster.log_topics import PROOF_TOPIC
-from coordinator.gateway.cluster.nodes_group import Follows
+from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
@@ -38,7 +38,7 @@ class Staged:
     def __init__(self, kafka: FakeKafka, node_id: int, settings: ClusterLogSettings = SETTINGS) -> None:
         self.said: list[str] = []
         self.node = LogNode(SHARDS, settings, self.said.append)
-        plan = ClusterPlan(node_id, SHARDS, 3, "__muster_nodes", 100, Follows.ALL, settings, LEAVES_WITHIN_S)
+        plan = ClusterPlan(node_id, SHARDS, 3, "__muster_nodes", 100, FollowedShards.ALL, settings, LEAVES_WITHIN_S)
         self.edge = ClusterEdge(self.node, plan, link_to(kafka))
         self.view = NodeView(node_id, {"kafka": ("127.0.0.1", node_id)})
 
@@ -182,7 +182,9 @@ async def test_a_request_of_a_shard_comes_back_as_an_event_of_that_shard() -> No
             def happen(self, event: Event) -> None:
                 heard.append(event)
 
-        edge = ClusterEdge(Heard(), ClusterPlan(1, SHARDS, 3, "nodes", 100, Follows.ALL, SETTINGS), link_to(kafka))
+        edge = ClusterEdge(
+            Heard(), ClusterPlan(1, SHARDS, 3, "nodes", 100, FollowedShards.ALL, SETTINGS), link_to(kafka)
+        )
         carried[ShardRequest](ShardRequest(AskProducerId(2, 17)))
         assert not heard  # a node is never stepped in the middle of a step
         await _soon(lambda: bool(heard))

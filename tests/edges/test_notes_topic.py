@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from structlog.testing import capture_logs
 
 from coordinator.cluster_log.settings import NOTES_TOPIC
-from coordinator.cluster_node.effects import TellNodes
-from coordinator.cluster_node.events import NodesTold
+from coordinator.cluster_node.effects import PublishNews
+from coordinator.cluster_node.events import NewsReceived
 from coordinator.cluster_node.nodes import LetGo
 from coordinator.gateway.io.cluster.notes_topic import NotesTopic
 from coordinator.node.events import Event
@@ -33,11 +33,11 @@ class Teller:
         self.topic = NotesTopic(self._link, name, self._happen)
 
     def _happen(self, event: Event) -> None:
-        assert isinstance(event, NodesTold)
+        assert isinstance(event, NewsReceived)
         self.heard.extend(event.news)
 
     def tell(self, *news: Note | LetGo) -> None:
-        self.topic.tell(TellNodes(news))
+        self.topic.publish(PublishNews(news))
 
     async def stop(self) -> None:
         await self.topic.stop()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from muster import Producer, TopicPartition
 from pyspark_muster import reader as reader_module
-from pyspark_muster.control import Finished, tell_finished
+from pyspark_muster.control import Finished, send_finished
 from pyspark_muster.sinks import DatabaseSink
 from pyspark_muster.sinks.bounds import Bounds
 from pyspark_muster.sinks.marks import DbConnection
@@ -207,7 +207,7 @@ def test_a_batch_held_past_the_poll_interval_is_refused_and_its_query_goes_on(
         write(daemon, 40, 80)
 
         def go_on(one: Query) -> int:
-            tell_finished(one.report["control"], Finished(one.offset["seq"]))
+            send_finished(one.report["control"], Finished(one.offset["seq"]))
             before = len(one.rows)
             one.batch()
             table.add(bounds(one.rows[before:]))

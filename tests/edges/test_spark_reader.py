@@ -26,7 +26,7 @@ from protocol.messages.reports import DrainMembers, DrainMembersReply
 from protocol.messages.topics import DeletableTopic, DeleteTopics
 from pyspark_muster import member as member_module
 from pyspark_muster import reader as reader_module
-from pyspark_muster.control import Finished, tell_finished
+from pyspark_muster.control import Finished, send_finished
 from pyspark_muster.errors import Drained, NoSuchTopic
 from pyspark_muster.options import Options
 from pyspark_muster.reader import GroupReader
@@ -113,7 +113,7 @@ def test_between_two_triggers_a_rebalance_is_served_once_the_driver_says_that_th
         joining.start()
         assert within(30, lambda: members_of(daemon, name) == 2)
         assert slow.report["generation"] == generation, "a batch may be under way"
-        tell_finished(slow.report["control"], Finished(slow.offset["seq"]))
+        send_finished(slow.report["control"], Finished(slow.offset["seq"]))
         joining.join(60)
         assert not joining.is_alive()
         write(daemon, name, 100)
@@ -275,7 +275,7 @@ def test_operators_see_what_a_query_does_and_drain_it_without_loss(daemon: Daemo
             return found
 
         assert one.batch() == 40
-        tell_finished(one.report["control"], Finished(one.offset["seq"], facts={"query": "sums", "batch": "0"}))
+        send_finished(one.report["control"], Finished(one.offset["seq"], facts={"query": "sums", "batch": "0"}))
         told = (ReportedFact("query", "sums"), ReportedFact("batch", "0"), ReportedFact("state", "reading"))
         assert within(30, lambda: member().reported == told)
         write(daemon, name, 40)
@@ -285,7 +285,7 @@ def test_operators_see_what_a_query_does_and_drain_it_without_loss(daemon: Daemo
         assert not answer.error_code
         assert within(30, lambda: one.reader._is_asked_to_drain)
         assert member().is_draining
-        tell_finished(one.report["control"], Finished(one.offset["seq"]))
+        send_finished(one.report["control"], Finished(one.offset["seq"]))
         assert within(30, lambda: members_of(daemon, name) == 0), "it leaves before its next trigger"
         with pytest.raises(Drained):
             one.plan()

@@ -283,7 +283,7 @@ def test_beyond_the_most_handshakes_under_way_connections_are_closed_until_other
 
     async def serve() -> None:
         tls = ListeningTls(folder.own(), None, most_handshakes=3)
-        tls.tell(gauges, failed.append)
+        tls.report_to(gauges, failed.append)
         server = await listen_at(lambda: Large(1), "127.0.0.1", 0, tls)
         port = server.sockets[0].getsockname()[1]
         halves = [await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port)) for _ in range(3)]
@@ -314,7 +314,7 @@ def test_who_hangs_up_before_a_handshake_is_over_keeps_nobody_out(
 
     async def serve() -> None:
         tls = ListeningTls(folder.own(), None, most_handshakes=3)
-        tls.tell({}, failed.append)
+        tls.report_to({}, failed.append)
         server = await listen_at(lambda: Large(1), "127.0.0.1", 0, tls)
         port = server.sockets[0].getsockname()[1]
         for _ in range(3):
@@ -336,7 +336,7 @@ def test_who_is_not_let_in_is_told_why_unless_too_many_are(run: Run, tmp_path: P
 
     async def serve() -> None:
         tls = ListeningTls(folder.own(), PemFile("tls.client.ca.location", str(folder.ca)))
-        tls.tell({}, failed.append)
+        tls.report_to({}, failed.append)
         server = await listen_at(lambda: Large(1), "127.0.0.1", 0, tls)
         port = server.sockets[0].getsockname()[1]
         said = [await asyncio.to_thread(refusal, port, folder.trusting()) for _ in range(2)]

@@ -46,7 +46,7 @@ class Node:
         self.lost: list[str] = []
         self.told = asyncio.Event()
 
-    def hear_or_not(self) -> None:
+    def update_reading(self) -> None:
         """Nobody sends more."""
 
     def happen(self, event: Event) -> None:

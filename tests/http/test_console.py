@@ -15,7 +15,7 @@ from coordinator.http.console import rendering, site
 from coordinator.http.console.assets import load_assets, vendored
 from coordinator.http.console.forms import PlanForm, plan_request
 from coordinator.http.console.history import History
-from coordinator.http.console.movements import Moved, Movements
+from coordinator.http.console.movements import AssignmentChanges, Moved
 from coordinator.http.console.timeline import rebalances
 from coordinator.http.console.views import BAD, BUSY, GOOD, member_rows, topic_rows
 from coordinator.http.lag.partitions import PartitionLag
@@ -358,7 +358,7 @@ def group(generation: int, *members: DescribedMember, state: str = "Stable", **m
 
 
 def test_partitions_that_changed_hands_are_counted() -> None:
-    movements = Movements()
+    movements = AssignmentChanges()
     assert movements.see(group(1, member("a", 0, 1, 2)), ()) == {}
     assert movements.see(group(1, member("a"), state="PreparingRebalance"), ()) == {}
     ended = ListedNote(4, 2, "rebalance completed", "", 1_000, kind="completed")

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from coordinator.http.app import make_app
 from coordinator.http.live.event_pages import EventPages
 from coordinator.http.live.feed import Feed
-from coordinator.http.logins import Caller, Entrance, logged_in, of_caller
+from coordinator.http.logins import Caller, HttpAuthenticator, logged_in, of_caller
 from coordinator.http.queries import Problem, Queries, problem_of
 from coordinator.http.watch import ProblemWatch
 from coordinator.io.calls import Calls
@@ -156,7 +156,7 @@ async def test_a_password_over_a_network_in_the_clear_is_not_looked_at(door: Doo
     request = make_mocked_request("GET", "/v1/groups", headers).clone(remote="10.0.0.7")
     assert not request.secure
     with pytest.raises(Problem, match="TLS or loopback") as refused:
-        await Entrance(door, lambda answer: answer).caller(request)
+        await HttpAuthenticator(door, lambda answer: answer).caller(request)
     assert refused.value.status == 403
 
 
@@ -413,17 +413,17 @@ async def test_a_login_is_over_when_its_user_or_its_token_is_gone(door: Door, he
         return await answer
 
     async def show(_request: web.Request) -> web.Response:
-        looks = [await entrance.is_still_in(again=True)]
+        looks = [await authentication.is_still_in(again=True)]
         for code in (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.SASL_AUTHENTICATION_FAILED):
             door.is_closed, door.answer = True, HttpLoginReply(error_code=code)
-            looks += [await entrance.is_still_in(again=again) for again in (False, True)]
+            looks += [await authentication.is_still_in(again=again) for again in (False, True)]
         return web.json_response(looks)
 
     def no_form(_request: web.Request, problem: Problem) -> web.Response:
         raise problem
 
-    entrance = Entrance(door, in_time)
-    app = web.Application(middlewares=[logged_in(entrance, no_form, frozenset())])
+    authentication = HttpAuthenticator(door, in_time)
+    app = web.Application(middlewares=[logged_in(authentication, no_form, frozenset())])
     app.router.add_get("/events", show)
     async with TestClient(TestServer(app)) as client:
         assert await (await client.get("/events", headers={"Authorization": header})).json() == [True] * 4 + [False]

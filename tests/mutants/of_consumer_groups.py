@@ -458,7 +458,7 @@ _RULES = (
         "A group is upgraded during a cooperative rebalance: partitions that its members still read count as free",
         Edit(
             _UPGRADED,
-            "        owned = dict.fromkeys(place for place in one.owned_places if place not in taken)\n",
+            "        owned = dict.fromkeys(key for key in one.owned_partitions if key not in taken)\n",
             "        owned = dict.fromkeys(())\n",
         ),
         f"{_CONVERSION_TESTS}::test_partitions_that_members_own_in_the_middle_of_a_rebalance_stay_theirs",
@@ -468,8 +468,8 @@ _RULES = (
         "A group whose assignor gives a partition to two members is upgraded: it has two owners",
         Edit(
             _UPGRADED,
-            "                if (other := holders.setdefault(place, member.member_id)) != member.member_id:\n",
-            "                if not (other := holders.setdefault(place, member.member_id)):\n",
+            "                if (other := holders.setdefault(key, member.member_id)) != member.member_id:\n",
+            "                if not (other := holders.setdefault(key, member.member_id)):\n",
         ),
         f"{_CONVERSION_TESTS}::test_an_upgrade_takes_only_partitions_that_exist_and_that_one_member_has",
     ),

@@ -92,7 +92,7 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/cluster_log/cluster_shard.py",
-                "        if self.claim is not None and self._lease.is_unheard(now.boot_ms):\n",
+                "        if self.claim is not None and self._lease.is_unanswered(now.boot_ms):\n",
                 "        if False:\n",
             ),
         ),
@@ -107,8 +107,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/cluster_log/lease.py",
-                "        self._unheard_ms = settings.unheard_sessions * settings.session_ms\n",
-                "        self._unheard_ms = settings.session_ms\n",
+                "        self._unanswered_ms = settings.unheard_sessions * settings.session_ms\n",
+                "        self._unanswered_ms = settings.session_ms\n",
             ),
         ),
         Test(

@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "subscribed-topics-expire",
         "Offsets of a live group expire although its members subscribe to the topic",
-        (Edit(_EXPIRY, "    if place[0] in rule.subscribed:\n        return KeepReason.SUBSCRIBED\n", ""),),
+        (Edit(_EXPIRY, "    if key[0] in rule.subscribed:\n        return KeepReason.SUBSCRIBED\n", ""),),
         Transcript("12_expiry"),
         "KAFKA-4682",
     ),
@@ -207,7 +207,7 @@ MUTANTS = (
     Mutant(
         "offset-of-an-open-transaction-expires",
         "An offset expires while a transaction has another for its partition: what is pending goes with it",
-        (Edit(_EXPIRY, "    if place in pending:\n        return KeepReason.PENDING\n", ""),),
+        (Edit(_EXPIRY, "    if key in pending:\n        return KeepReason.PENDING\n", ""),),
         Transcript("12_expiry"),
         "Redpanda #31483",
     ),

@@ -48,7 +48,7 @@ def recorded_login(peer: Peer, mechanism: str) -> list[bytes]:
     """Log in as alice; the tokens, as one who reads along has them."""
     client, tokens = SaslClient(mechanism, "alice", "secret", "nonce"), []
     (reply,) = peer.ask((client.begin(), 1))
-    while (request := client.hear(reply)) is not None:
+    while (request := client.on_reply(reply)) is not None:
         tokens.append(request.auth_bytes)
         (reply,) = peer.ask((request, 2))
     return tokens
@@ -169,7 +169,7 @@ def test_an_unknown_user_is_answered_what_a_known_one_is_when_a_known_one_is(mec
                 )
                 heard.append((desk.now_ms, repr(form)))
                 with suppress(LoginRefused):
-                    more = client.hear(reply)
+                    more = client.on_reply(reply)
                     said = None if more is None else (more, 2)
             if not said:
                 desk.wait(1)

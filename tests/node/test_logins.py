@@ -61,7 +61,7 @@ def log_in(desk: LoginDesk, peer: Peer, mechanism: str = "PLAIN", user: str = "a
     """The last answer of a login."""
     client = SaslClient(mechanism, user, password, "nonce")
     (reply,) = peer.ask((client.begin(), 1))
-    while (request := client.hear(reply)) is not None:
+    while (request := client.on_reply(reply)) is not None:
         replies = peer.ask((request, 2))
         if desk.checks:
             desk.end_check()

@@ -33,7 +33,7 @@ def log_in_natively(
     """Log in; the last answer."""
     client = SaslClient(mechanism, user, password, "nonce")
     client.begin()
-    more = client.hear(SaslHandshakeReply())
+    more = client.on_reply(SaslHandshakeReply())
     reply = LoginReply()
     while more is not None:
         replies = desk.ask(number, Login(mechanism, more.auth_bytes))
@@ -48,7 +48,7 @@ def log_in_natively(
         reply = said
         if reply.error_code:
             return reply
-        more = client.hear(SaslAuthenticateReply(auth_bytes=reply.auth_bytes))
+        more = client.on_reply(SaslAuthenticateReply(auth_bytes=reply.auth_bytes))
         assert reply.done is client.is_done
     return reply
 

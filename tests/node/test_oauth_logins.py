@@ -55,7 +55,7 @@ def show(peer: Peer, given: str) -> list[Any]:
     """Show a token, and do no more."""
     client = SaslClient("OAUTHBEARER", "", given)
     (handshake,) = peer.ask((client.begin(), 1))
-    first = client.hear(handshake)
+    first = client.on_reply(handshake)
     assert first is not None
     return peer.ask((first, 2))
 
@@ -94,19 +94,19 @@ def test_a_token_that_is_refused_is_told_in_kafkas_words_and_counts(desk: Audite
     peer = Peer(desk, 1)
     client = SaslClient("OAUTHBEARER", "", given)
     (handshake,) = peer.ask((client.begin(), 1))
-    first = client.hear(handshake)
+    first = client.on_reply(handshake)
     assert first is not None
     assert not peer.ask((first, 2))
     desk.end_check()
     (told,) = peer.heard()
     assert isinstance(told, SaslAuthenticateReply) and told.auth_bytes == INVALID_TOKEN and not told.error_code
-    last = client.hear(told)
+    last = client.on_reply(told)
     assert last == SaslAuthenticate(b"\x01")
     assert not peer.ask((last, 2)), "not before the delay"
     desk.wait(DELAY_MS)
     (refused,) = peer.heard()
     with pytest.raises(LoginRefused, match="invalid_token"):
-        client.hear(refused)
+        client.on_reply(refused)
     assert 1 in desk.closed
     (line,) = desk.told()
     assert line["event"] == "login failed" and line["why"] and given not in json.dumps(line)
@@ -173,7 +173,7 @@ def test_native_clients_come_in_by_tokens_as_well(desk: AuditedDesk) -> None:
 
     first = SaslClient("OAUTHBEARER", "", of_alice())
     first.begin()
-    message = first.hear(SaslHandshakeReply())
+    message = first.on_reply(SaslHandshakeReply())
     assert message is not None
     desk.connect(1)
     assert say(1, message.auth_bytes) == [LoginReply(b"", True, 300_000)]

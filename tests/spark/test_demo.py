@@ -13,7 +13,7 @@ from rich.console import Console
 
 from demo import flights
 from demo.flights import Delays, averaged, key_of, straight_from_the_file
-from demo.processes import Ended
+from demo.processes import ProcessEnded
 from demo.show import Show
 from demo.sink import Contents
 from demo.spark_member import NAME as SPARK
@@ -138,7 +138,9 @@ def test_only_a_story_that_has_begun_can_stand_still(monkeypatch: pytest.MonkeyP
     seconds = count(10 * STUCK_AFTER_S)  # Spark has taken so long to start
     monkeypatch.setattr("demo.story.time", SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _s: None))
     standing = Standing()
-    with pytest.raises(Ended, match="nothing has changed for 120 s: 0 of 9 are committed, nobody has partitions"):
+    with pytest.raises(
+        ProcessEnded, match="nothing has changed for 120 s: 0 of 9 are committed, nobody has partitions"
+    ):
         standing.tell(None)
     assert standing.looks >= STUCK_AFTER_S
 

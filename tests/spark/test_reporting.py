@@ -8,7 +8,7 @@ import pytest
 
 from muster import CannotConnect, ErrorCode, Refused
 from protocol.messages.reports import LONGEST_FACT, ReportMember, ReportMemberReply
-from pyspark_muster.control import ControlSocket, Finished, tell_finished
+from pyspark_muster.control import ControlSocket, Finished, send_finished
 from pyspark_muster.errors import Drained
 from pyspark_muster.listener import _Guard, _in_short
 from pyspark_muster.options import Options
@@ -177,7 +177,7 @@ def test_many_hosts_are_told_in_short() -> None:
 def test_a_message_to_the_reader_that_is_none_of_ours_is_ignored() -> None:
     control = ControlSocket()
     try:
-        tell_finished(str(control.path), Finished(1, facts="no facts"))  # type: ignore[arg-type]
+        send_finished(str(control.path), Finished(1, facts="no facts"))  # type: ignore[arg-type]
         assert control.receive(5) is None
     finally:
         control.close()

@@ -8,7 +8,7 @@ import pytest
 from muster import CannotConnect, ErrorCode, OffsetOutOfRange, Refused, RequestTimedOut, TopicPartition
 from muster.blocking.cluster import EARLIEST
 from pyspark_muster import reading
-from pyspark_muster.control import ControlSocket, Finished, tell_finished
+from pyspark_muster.control import ControlSocket, Finished, send_finished
 from pyspark_muster.errors import DataLoss, NoSuchTopic
 from pyspark_muster.keeper import Keeper
 from pyspark_muster.member import NotSoleMember
@@ -89,21 +89,21 @@ def test_the_driver_tells_the_reader_over_a_socket_and_other_bytes_are_ignored(t
     heard: list[Finished | None] = []
     control = ControlSocket()
     try:
-        tell_finished(str(control.path), Finished(7, is_stateful=True))
+        send_finished(str(control.path), Finished(7, is_stateful=True))
         heard.append(control.receive(1))
         assert control.path.parent.stat().st_mode & 0o077 == 0
     finally:
         control.close()
     assert heard == [Finished(7, is_stateful=True)]
     assert not control.path.exists()
-    tell_finished(str(control.path), Finished(8))  # nobody is there: nothing happens
+    send_finished(str(control.path), Finished(8))  # nobody is there: nothing happens
 
 
 def test_the_keeper_ends_when_it_is_stopped() -> None:
     heard: list[Finished | None] = []
     keeper = Keeper(heard.append)
     assert keeper.path is not None
-    tell_finished(keeper.path, Finished(3))
+    send_finished(keeper.path, Finished(3))
     keeper.start()
     keeper.stop()
     assert not Path(keeper.path).exists()
@@ -147,10 +147,10 @@ def test_the_clock_of_an_outage_runs_from_its_first_failure_to_its_end() -> None
     with pytest.raises(OutageTooLong, match="before the first answer"):
         outage.failed(lost, 61)
     outage.over()
-    assert outage.told(70) == ""
+    assert outage.describe(70) == ""
     for now_s in range(100, 700, 30):
         outage.failed(lost, now_s)
-    assert outage.told(690) == "no answer for 590 s: refused"
+    assert outage.describe(690) == "no answer for 590 s: refused"
     outage.over()
     outage.failed(lost, 1_000)
     with pytest.raises(OutageTooLong, match=r"601 s .outageTimeoutMs.: refused"):

@@ -1,12 +1,12 @@
 """Addresses as clients are told them."""
 
 from coordinator.config.keys import Address
-from coordinator.start.listeners import cannot_listen, told_address
+from coordinator.start.listeners import advertised_address, cannot_listen
 
 
 def test_an_advertised_address_stands_for_the_bound_one() -> None:
-    assert told_address("kafka", None, ("127.0.0.1", 4_711)) == ("127.0.0.1", 4_711)
-    assert told_address("kafka", Address("kafka.example", 9_092), ("0.0.0.0", 4_711)) == ("kafka.example", 9_092)
+    assert advertised_address("kafka", None, ("127.0.0.1", 4_711)) == ("127.0.0.1", 4_711)
+    assert advertised_address("kafka", Address("kafka.example", 9_092), ("0.0.0.0", 4_711)) == ("kafka.example", 9_092)
 
 
 def test_the_error_of_a_taken_address_names_it_and_the_ways_out() -> None:

@@ -1,6 +1,6 @@
 """No question about topics takes more work than everyone else can wait for."""
 
-from coordinator.topics.find_offset import Effort, find_offset
+from coordinator.topics.find_offset import SearchBudget, find_offset
 from coordinator.topics.rules import TopicSettings
 from partition_log.cleanup_policy import Retain
 from partition_log.store.log_store import LogStore, StoreLimits
@@ -21,7 +21,7 @@ def test_searches_by_time_stop_when_they_have_looked_at_enough() -> None:
     assert job is not None
     job.run(store._disk)
     store.finish_flush(job.up_to)
-    effort = Effort(150)
+    effort = SearchBudget(150)
     found = [find_offset(log, ListOffsetsPartition(0, timestamp), effort) for timestamp in (1, -3, 1, -1)]
     late = ErrorCode.REQUEST_TIMED_OUT
     assert [one.error_code for one in found] == [ErrorCode.NONE, ErrorCode.NONE, late, ErrorCode.NONE]

@@ -70,14 +70,14 @@ class RelayedPair(GuardedPair):
         """Log in; return the last answer."""
         client = SaslClient(mechanism, user, password, "nonce")
         client.begin()
-        more = client.hear(SaslHandshakeReply())
+        more = client.on_reply(SaslHandshakeReply())
         while True:
             assert more is not None
             reply = self.ask_natively(number, Login(mechanism, more.auth_bytes))
             assert isinstance(reply, LoginReply)
             if reply.error_code:
                 return reply
-            more = client.hear(SaslAuthenticateReply(auth_bytes=reply.auth_bytes))
+            more = client.on_reply(SaslAuthenticateReply(auth_bytes=reply.auth_bytes))
             assert reply.done is (more is None)
             if reply.done:
                 return reply

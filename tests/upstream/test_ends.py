@@ -82,7 +82,7 @@ def test_of_times_whoever_asks_is_told_and_nothing_is_kept() -> None:
     delayed = requests.send(((message, 1),), RequestRef(1, 1), message, Moment(NOW_MS, 0))
     ends.asked(delayed)
     delayed.answers = dict.fromkeys(delayed.answers, answer(3))
-    ends.learn(delayed.questions[0], answer(3), NOW_MS)
+    ends.learn(delayed.requests[0], answer(3), NOW_MS)
     assert tell(ends, message, NOW_MS + 10, delayed).offset == 3
     assert tell(ends, message, NOW_MS).error_code is ErrorCode.LEADER_NOT_AVAILABLE
     assert not ends._known

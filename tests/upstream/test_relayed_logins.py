@@ -334,7 +334,7 @@ def test_after_a_start_beside_acls_nobody_is_served_before_the_brokers_are_found
 def test_a_scram_exchange_that_is_replayed_is_the_brokers_to_refuse(pair: RelayedPair) -> None:
     client = SaslClient("SCRAM-SHA-256", "alice", "secret", "nonce")
     client.begin()
-    first = client.hear(SaslHandshakeReply())
+    first = client.on_reply(SaslHandshakeReply())
     assert first is not None
     for number in (ALICE, EVE):
         pair.connect_natively(number)

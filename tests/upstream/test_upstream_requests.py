@@ -48,7 +48,7 @@ def test_an_answer_is_for_all_who_wait_for_it() -> None:
     later = Moment(4_000, 0)
     second = requests.send((), RequestRef(2, 3), Metadata(), later, joined=(effect.call_id,))
     assert len(effects) == 1
-    assert (second.deadline_ms, second.questions) == (9_000, first.questions)
+    assert (second.deadline_ms, second.requests) == (9_000, first.requests)
     assert requests.on_reply(UpstreamReply(effect.call_id, MetadataReply()))[1] == [first, second]
     assert second.is_satisfied()
 

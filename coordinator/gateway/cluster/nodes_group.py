@@ -48,7 +48,7 @@ _NO_POLL_LIMIT_MS = 2**31 - 1
 """No limit: this module polls at each step."""
 
 
-class Follows(enum.Enum):
+class FollowedShards(enum.Enum):
     """Choice of the other nodes' shards whose logs a node follows."""
 
     INHERITED = "inherited"
@@ -63,7 +63,7 @@ class NodesGroupSettings(NamedTuple):
     topic: str
     session_ms: int
     heartbeat_ms: int
-    follows: Follows
+    follows: FollowedShards
 
 
 class GroupStep(NamedTuple):
@@ -202,9 +202,9 @@ class NodesGroup:
     def _follow(self, table: OwnerTable, done: GroupStep) -> None:
         me = self._me.node.node_id
         others = {shard for shard, owner in enumerate(table.owners) if owner != me}
-        if self._settings.follows is Follows.NONE:
+        if self._settings.follows is FollowedShards.NONE:
             wanted = frozenset[int]()
-        elif self._settings.follows is Follows.ALL:
+        elif self._settings.follows is FollowedShards.ALL:
             wanted = frozenset(others)
         else:
             wanted = frozenset(shard for shard in others if table.heirs[shard] == me)

@@ -117,7 +117,7 @@ class BrokerClient:
                 else:
                     reply = await self.ask(request, timeout_s)
                 # In a thread: SCRAM may hash a password a million times.
-                request = await asyncio.to_thread(exchange.hear, reply)
+                request = await asyncio.to_thread(exchange.on_reply, reply)
         except sasl.LoginRefused as refused:
             wants_no_login = refused.error_code is ErrorCode.ILLEGAL_SASL_STATE
             hint = "; does it want a login there (upstream.security.protocol)?" if wants_no_login else ""

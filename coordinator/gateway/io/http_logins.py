@@ -41,7 +41,7 @@ contain."""
 _GONE: Final = "the connection to the broker where the user logged in is lost; try again"
 
 
-class _Lost(Exception):
+class _ConnectionEnded(Exception):
     """Raised where a connection ended before its answer."""
 
 
@@ -105,7 +105,7 @@ class _Link:
     async def ask(self, message: Message) -> Message:
         """Return the reply. Raises _Lost."""
         if not self.is_open:
-            raise _Lost
+            raise _ConnectionEnded
         number, data = self._native.encode_request(message)
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
@@ -130,7 +130,7 @@ class _Link:
         self._protocol.connection_lost(None)
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(_Lost())
+                future.set_exception(_ConnectionEnded())
 
 
 class BrokerLogins:
@@ -185,7 +185,7 @@ class BrokerLogins:
             return ErrorReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, _GONE)
         try:
             return await self._links[_hashed(secret)].ask(message)
-        except _Lost:
+        except _ConnectionEnded:
             return ErrorReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, _GONE)
 
     def _is_usable(self, secret: str) -> bool:
@@ -231,7 +231,7 @@ class BrokerLogins:
             link.close()
             if isinstance(failed, LoginRefused):
                 return HttpLoginReply(error_code=failed.error_code)
-            if isinstance(failed, _Lost):  # the limit of its address, or a lost broker
+            if isinstance(failed, _ConnectionEnded):  # the limit of its address, or a lost broker
                 return HttpLoginReply(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             raise
         link.principal = self._principal_of(link)
@@ -245,7 +245,7 @@ class BrokerLogins:
 async def _log_in(link: _Link, client: SaslClient) -> int:
     """Log in; return the lifetime of the login, 0 if it is unlimited. Raises LoginRefused and _Lost."""
     client.begin()
-    more = client.hear(SaslHandshakeReply())
+    more = client.on_reply(SaslHandshakeReply())
     while True:
         assert isinstance(more, SaslAuthenticate)
         reply = await link.ask(Login(client.mechanism, more.auth_bytes))
@@ -255,7 +255,7 @@ async def _log_in(link: _Link, client: SaslClient) -> int:
             raise LoginRefused(reply.error_code, reply.error_message)
         # In a thread: the broker chooses the number of iterations.
         answer = SaslAuthenticateReply(auth_bytes=reply.auth_bytes, session_lifetime_ms=reply.session_lifetime_ms)
-        more = await asyncio.to_thread(client.hear, answer)
+        more = await asyncio.to_thread(client.on_reply, answer)
         if more is None:
             if not reply.done:
                 raise LoginRefused(ErrorCode.ILLEGAL_SASL_STATE, "the broker wants more than the mechanism has")

@@ -51,7 +51,7 @@ class ProxiedClientProtocol(ClientProtocol):
         broker = self._directory.any_broker() if self._broker is None else self._broker
         if broker is None:
             why = "no broker of the cluster was reached yet, or none has a listener here"
-            self._server.complaints.tell("a client is sent away", why, level="warning")
+            self._server.limited_log.write("a client is sent away", why, level="warning")
             transport.abort()
             return
         self._broker = broker
@@ -82,11 +82,11 @@ class ProxiedClientProtocol(ClientProtocol):
         if self.upstream is not None:
             self.upstream.update_reading()
 
-    def hear_or_not(self) -> None:
+    def update_reading(self) -> None:
         if self.transport is not None and self.upstream is not None and self.upstream.is_send_backlog_full:
             self.transport.pause_reading()
         else:
-            super().hear_or_not()
+            super().update_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.upstream is not None:
@@ -166,7 +166,7 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
         self._pending.append(data)
         self._pending_bytes += len(data)
         if self.is_send_backlog_full:
-            self._client.hear_or_not()
+            self._client.update_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = self.transport = cast(asyncio.Transport, transport)
@@ -178,7 +178,7 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
         if self._is_closed:
             self._close_after_flush()
         else:
-            self._client.hear_or_not()
+            self._client.update_reading()
             self.update_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -226,11 +226,11 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
-        self._client.hear_or_not()
+        self._client.update_reading()
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
-        self._client.hear_or_not()
+        self._client.update_reading()
 
     def update_reading(self) -> None:
         """Read from the broker unless the client reads slowly."""
@@ -266,7 +266,7 @@ class UpstreamProtocol(asyncio.BufferedProtocol):
         self._pending, self._pending_bytes = [], 0
         self._task.cancel()
         self._client.upstream = None
-        self._client.hear_or_not()
+        self._client.update_reading()
         self._server.happen(UpstreamLost(self._client.number, reason))
 
     def finish(self) -> None:

@@ -26,7 +26,7 @@ _KEPT = (_EARLIEST, _LATEST)
 """Timestamps whose offsets are kept and shared. The answer for any other is used only for its request."""
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-Question = tuple[int, int, int]
+EndQuery = tuple[int, int, int]
 """A partition, the requested timestamp, and the isolation level."""
 LeaderOf = Callable[[str, int], int | None]
 UnderWay = Callable[[int], PendingRequest | None]
@@ -42,15 +42,15 @@ class End(msgspec.Struct, frozen=True, gc=False):
     error_code: ErrorCode = ErrorCode.NONE
 
 
-Answers = dict[tuple[str, Question], End]
+Answers = dict[tuple[str, EndQuery], End]
 
 
 class Ends:
     """First and end offsets of all partitions that were requested."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[Question, End]] = {}
-        self._calls: dict[str, dict[Question, int]] = {}
+        self._known: dict[str, dict[EndQuery, End]] = {}
+        self._calls: dict[str, dict[EndQuery, int]] = {}
         self._silent: dict[int, int] = {}
         """Time until which a broker is not asked."""
 
@@ -63,13 +63,13 @@ class Ends:
         parts: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
         joined: dict[int, None] = {}
         oldest_ms = now_ms - message.max_age_ms
-        for topic, part, question in _questions(message):
+        for topic, part, query in _queries(message):
             call_id = None
             if message.max_age_ms > 0:
-                end = self._known.get(topic, {}).get(question)
+                end = self._known.get(topic, {}).get(query)
                 if end is not None and end.as_of_ms >= oldest_ms:
                     continue
-                call_id = self._calls.get(topic, {}).get(question)
+                call_id = self._calls.get(topic, {}).get(query)
             asked = None if call_id is None else under_way(call_id)
             if call_id is not None and asked is not None and asked.asked_ms >= oldest_ms:
                 joined[call_id] = None
@@ -82,11 +82,11 @@ class Ends:
 
     def asked(self, delayed: DelayedUpstreamRequest) -> None:
         """Note the requests just sent: others for the same partitions may wait for their answers."""
-        for call_id, asked in zip(delayed.answers, delayed.questions, strict=True):
+        for call_id, asked in zip(delayed.answers, delayed.requests, strict=True):
             if isinstance(asked.message, ListOffsets):
-                for topic, _part, question in _questions(asked.message):
-                    if question[1] in _KEPT:
-                        self._calls.setdefault(topic, {})[question] = call_id
+                for topic, _part, query in _queries(asked.message):
+                    if query[1] in _KEPT:
+                        self._calls.setdefault(topic, {})[query] = call_id
 
     # --------------------------------------------------------------------------------------------------------- learning
 
@@ -102,16 +102,16 @@ class Ends:
                 self._silent[asked.broker] = now_ms + SILENT_FOR_MS
             return False
         is_current = True
-        for (topic, question), end in _answers(asked, answer).items():
+        for (topic, query), end in _answers(asked, answer).items():
             if end.error_code:
                 is_current = is_current and end.error_code not in _NOT_LEADER
-            elif question[1] in _KEPT:
-                self._known.setdefault(topic, {})[question] = end
+            elif query[1] in _KEPT:
+                self._known.setdefault(topic, {})[query] = end
         return is_current
 
     def silent(self, delayed: DelayedUpstreamRequest, now_ms: int) -> None:
         """Send no requests for a while to brokers that have not answered in time."""
-        for asked, answer in zip(delayed.questions, delayed.answers.values(), strict=True):
+        for asked, answer in zip(delayed.requests, delayed.answers.values(), strict=True):
             if answer is None and asked.broker is not None:
                 self._silent[asked.broker] = now_ms + SILENT_FOR_MS
 
@@ -132,7 +132,7 @@ class Ends:
         """Answer from the answers just received, else from the last ones; `count_of` is a topic's number of
         partitions."""
         received: Answers = {}
-        for asked, answer in zip(delayed.questions, delayed.answers.values(), strict=True) if delayed else ():
+        for asked, answer in zip(delayed.requests, delayed.answers.values(), strict=True) if delayed else ():
             if isinstance(answer, ListOffsetsReply):
                 received |= _answers(asked, answer)
         return ListOffsetsReply(
@@ -157,9 +157,9 @@ class Ends:
         count_of: Callable[[str], int | None],
     ) -> ListOffsetsPartitionReply:
         index = part.partition_index
-        question = (index, part.timestamp, message.isolation_level)
-        answered = received.get((topic, question))
-        end = answered if answered is not None and not answered.error_code else self._known.get(topic, {}).get(question)
+        query = (index, part.timestamp, message.isolation_level)
+        answered = received.get((topic, query))
+        end = answered if answered is not None and not answered.error_code else self._known.get(topic, {}).get(query)
         if end is not None:
             age_ms = max(0, now_ms - end.as_of_ms)
             return ListOffsetsPartitionReply(
@@ -173,7 +173,7 @@ class Ends:
         return ListOffsetsPartitionReply(index, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _questions(message: ListOffsets) -> Iterator[tuple[str, ListOffsetsPartition, Question]]:
+def _queries(message: ListOffsets) -> Iterator[tuple[str, ListOffsetsPartition, EndQuery]]:
     for topic in message.topics:
         for part in topic.partitions:
             yield topic.name, part, (part.partition_index, part.timestamp, message.isolation_level)
@@ -189,7 +189,7 @@ def _answers(asked: PendingRequest, reply: ListOffsetsReply) -> Answers:
     """Return the answers to the requested partitions; a broker may send others."""
     if not isinstance(asked.message, ListOffsets):
         return {}
-    wanted = {(topic, part.partition_index): question for topic, part, question in _questions(asked.message)}
+    wanted = {(topic, part.partition_index): query for topic, part, query in _queries(asked.message)}
     return {
         (topic.name, wanted[topic.name, part.partition_index]): End(
             part.offset, part.timestamp, part.leader_epoch, asked.asked_ms, part.error_code

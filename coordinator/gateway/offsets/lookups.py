@@ -21,7 +21,7 @@ from protocol.session import RequestRef
 _Found = Callable[[ListOffsetsReply, Moment], None]
 
 
-class Ask(Protocol):
+class SendUpstream(Protocol):
     """Sends requests to the brokers, and continues when they are answered or late."""
 
     def __call__(
@@ -38,7 +38,7 @@ class Ask(Protocol):
 class OffsetLookups:
     """Lookups from memory if that is recent enough or no leader can be asked, else at the leaders."""
 
-    def __init__(self, core: Core, topics: UpstreamTopics, requests: UpstreamRequests, ask: Ask) -> None:
+    def __init__(self, core: Core, topics: UpstreamTopics, requests: UpstreamRequests, ask: SendUpstream) -> None:
         self._core = core
         self._topics = topics
         self._requests = requests
@@ -50,8 +50,8 @@ class OffsetLookups:
 
     def sample_ends(self, moment: Moment) -> None:
         """Sample a slice of the log ends, and schedule the next."""
-        question = self._core.end_sampling.next_question(self._core.own_shards(), self._topics, moment)
-        self._find(None, question, moment, self._on_ends_found)
+        request = self._core.end_sampling.next_request(self._core.own_shards(), self._topics, moment)
+        self._find(None, request, moment, self._on_ends_found)
 
     def _find(self, ref: RequestRef | None, message: ListOffsets, moment: Moment, then: _Found) -> None:
         topics, now_ms = self._topics, moment.monotonic_ms

@@ -48,7 +48,7 @@ class _Stage(Enum):
     DONE = "done"
 
 
-class _State:
+class _RelayedLogin:
     """Login of one connection. `steps` counts the client's messages that the broker has answered."""
 
     __slots__ = ("connection", "is_known", "mechanism", "ref", "stage", "steps", "token", "username")
@@ -78,7 +78,7 @@ class RelayedLogins:
         self._serving = serving
         self._effects = effects
         self._brokers = brokers
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, _RelayedLogin] = {}
         self._failed = FailedLogins()
         serving.on_opened.append(self.opened)
         serving.on_closed.append(self.closed)
@@ -90,7 +90,7 @@ class RelayedLogins:
         for state in self._states.values():
             self._guard(state)
 
-    def _guard(self, state: _State) -> None:
+    def _guard(self, state: _RelayedLogin) -> None:
         is_required = self.is_required or state.connection.dialect == HTTP
         state.connection.is_guarded = is_required or self._serving.guards(state.connection.broker)
         if not state.is_known:
@@ -99,7 +99,7 @@ class RelayedLogins:
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Require a login of a new native connection."""
         if isinstance(connection.session, RelayedSession):
-            state = self._states[connection.number] = _State(connection)
+            state = self._states[connection.number] = _RelayedLogin(connection)
             self._guard(state)
 
     def closed(self, number: int) -> None:
@@ -124,10 +124,10 @@ class RelayedLogins:
             return False
         request = BY_MESSAGE[type(message)].request
 
-        def heard(reply: Message, moment: Moment) -> None:
+        def on_reply(reply: Message, moment: Moment) -> None:
             self._core.outbox.send(ref, finish(reply, moment.monotonic_ms))
 
-        if not state.session.ask(message, request.oldest, request.newest, heard):
+        if not state.session.ask(message, request.oldest, request.newest, on_reply):
             text = f"the brokers speak no version of {type(message).__name__} that has room for it"
             self._core.outbox.send(ref, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, text))
         return True
@@ -146,7 +146,7 @@ class RelayedLogins:
         else:
             self._begin(state, message, moment)
 
-    def _begin(self, state: _State, message: Login, moment: Moment) -> None:
+    def _begin(self, state: _RelayedLogin, message: Login, moment: Moment) -> None:
         state.mechanism, state.steps, state.username = message.mechanism, 0, ""
         if self._failed.is_limited(state.connection.peer_host, moment.monotonic_ms):
             self._core.count("logins_limited")
@@ -168,7 +168,7 @@ class RelayedLogins:
         state.stage = _Stage.WAITING
         handshake = SaslHandshake(message.mechanism)
 
-        def heard(reply: Message, later: Moment) -> None:
+        def on_reply(reply: Message, later: Moment) -> None:
             assert isinstance(reply, SaslHandshakeReply)
             if reply.error_code:
                 offered = f"the brokers have {', '.join(reply.mechanisms) or 'none'}, not {message.mechanism}"
@@ -176,12 +176,12 @@ class RelayedLogins:
             else:
                 self._authenticate(state)
 
-        state.session.ask(handshake, HANDSHAKE_VERSION, HANDSHAKE_VERSION, heard)
+        state.session.ask(handshake, HANDSHAKE_VERSION, HANDSHAKE_VERSION, on_reply)
 
-    def _authenticate(self, state: _State) -> None:
+    def _authenticate(self, state: _RelayedLogin) -> None:
         state.stage = _Stage.WAITING
 
-        def heard(reply: Message, later: Moment) -> None:
+        def on_reply(reply: Message, later: Moment) -> None:
             assert isinstance(reply, SaslAuthenticateReply)
             state.steps += 1
             if reply.error_code:
@@ -192,10 +192,10 @@ class RelayedLogins:
             else:
                 self._finish(state, reply, later)
 
-        state.session.ask(SaslAuthenticate(state.token), 0, _NEWEST_AUTHENTICATE, heard)
+        state.session.ask(SaslAuthenticate(state.token), 0, _NEWEST_AUTHENTICATE, on_reply)
         state.token = b""
 
-    def _finish(self, state: _State, reply: SaslAuthenticateReply, moment: Moment) -> None:
+    def _finish(self, state: _RelayedLogin, reply: SaslAuthenticateReply, moment: Moment) -> None:
         connection, lifetime_ms = state.connection, reply.session_lifetime_ms
         state.stage, state.is_known = _Stage.DONE, True
         connection.principal, connection.client = f"User:{state.username}", None
@@ -204,11 +204,11 @@ class RelayedLogins:
         state.session.end_login()
         self._core.count("logins")
         told = {**sender(self._core, state.ref), "mechanism": state.mechanism}
-        self._core.audit.tell(AuditEvent.LOGIN, moment, told)
+        self._core.audit.record(AuditEvent.LOGIN, moment, told)
         answer = LoginReply(reply.auth_bytes, done=True, session_lifetime_ms=max(lifetime_ms, 0))
         self._core.outbox.send(state.ref, answer)
 
-    def _refuse(self, state: _State, code: ErrorCode, why: str, moment: Moment) -> None:
+    def _refuse(self, state: _RelayedLogin, code: ErrorCode, why: str, moment: Moment) -> None:
         """Answer a failed login, and close the connection. No delay is needed, since the broker has delayed its
         refusal."""
         host = state.connection.peer_host
@@ -216,7 +216,7 @@ class RelayedLogins:
             self._failed.add(host, moment.monotonic_ms)
         self._core.count("logins_failed")
         about = {**sender(self._core, state.ref), "principal": "", "user": state.username, "why": why}
-        self._core.audit.tell(AuditEvent.LOGIN_FAILED, moment, about)
+        self._core.audit.record(AuditEvent.LOGIN_FAILED, moment, about)
         shown = f" as {state.username[:200]!r}" if state.username else ""
         self._effects.append(LogError(f"a login{shown} from {host} failed: {why}", "info", "login refused"))
         self._core.outbox.send(state.ref, LoginReply(error_code=code, error_message=why))

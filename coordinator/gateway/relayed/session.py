@@ -13,7 +13,7 @@ from protocol.messages.node import SaslAuthenticate, SaslHandshake
 from protocol.messages.topics import MetadataReply
 from protocol.native.session import NativeDialect, NativeSession
 
-Heard = Callable[[Message, Moment], None]
+OnReply = Callable[[Message, Moment], None]
 """Called with the broker's reply."""
 VersionOf = Callable[[type[Message], int, int], int | None]
 """The newest version of an API between two that the brokers speak; None: they speak none of them."""
@@ -29,7 +29,7 @@ class RelayedSession(NativeSession):
         "_awaited",
         "_client",
         "_held",
-        "_heard",
+        "_received",
         "_is_logging_in",
         "_query_replies",
         "_to_forward",
@@ -41,15 +41,15 @@ class RelayedSession(NativeSession):
         super().__init__(dialect)
         self._client = KafkaClient("muster", max_frame_bytes)
         self._version_of = version_of
-        self._awaited: dict[int, Heard | None] = {}
-        self._held: list[tuple[Message, int, Heard | None]] = []
-        self._heard: list[tuple[Heard, Message]] = []
+        self._awaited: dict[int, OnReply | None] = {}
+        self._held: list[tuple[Message, int, OnReply | None]] = []
+        self._received: list[tuple[OnReply, Message]] = []
         self._is_logging_in = False
         self._query_replies: list[Message] = []
         self._to_forward: list[bytes] = []
         self.upstream_bytes = 0
 
-    def ask(self, message: Message, oldest: int, newest: int, heard: Heard | None) -> bool:
+    def ask(self, message: Message, oldest: int, newest: int, on_reply: OnReply | None) -> bool:
         """Send the broker a request as the client. Return False if it speaks none of these versions, or if they cannot
         encode the values that the client chose."""
         version = self._version_of(type(message), oldest, newest)
@@ -60,9 +60,9 @@ class RelayedSession(NativeSession):
         except Exception:  # noqa: BLE001 - a client chose the values
             return False
         if self._is_logging_in and not isinstance(message, _OF_LOGINS):
-            self._held.append((message, version, heard))
+            self._held.append((message, version, on_reply))
         else:
-            self._send(message, version, heard)
+            self._send(message, version, on_reply)
         return True
 
     def send_query(self, message: Message, oldest: int, newest: int) -> bool:
@@ -77,12 +77,12 @@ class RelayedSession(NativeSession):
         """Send the held requests: the broker knows the client now."""
         self._is_logging_in = False
         held, self._held = self._held, []
-        for message, version, heard in held:
-            self._send(message, version, heard)
+        for message, version, on_reply in held:
+            self._send(message, version, on_reply)
 
-    def _send(self, message: Message, version: int, heard: Heard | None) -> None:
+    def _send(self, message: Message, version: int, on_reply: OnReply | None) -> None:
         number, data = self._client.encode_request(message, version)
-        self._awaited[number] = heard
+        self._awaited[number] = on_reply
         self._to_forward.append(data)
 
     # ------------------------------------------------------------------------------------------------------- the broker
@@ -96,17 +96,17 @@ class RelayedSession(NativeSession):
         """Read the broker's bytes; none of them go to the client. Raises ProtocolViolation."""
         self.upstream_bytes += len(data)
         for number, reply in self._client.receive_data(data):
-            heard = self._awaited.pop(number)
-            if heard is None:
+            on_reply = self._awaited.pop(number)
+            if on_reply is None:
                 self._query_replies.append(reply)
             else:
-                self._heard.append((heard, reply))
+                self._received.append((on_reply, reply))
         return []
 
-    def take_heard(self) -> list[tuple[Heard, Message]]:
+    def take_replies(self) -> list[tuple[OnReply, Message]]:
         """Return the replies to `ask`, each with its receiver."""
-        heard, self._heard = self._heard, []
-        return heard
+        replies, self._received = self._received, []
+        return replies
 
     def take_query_replies(self) -> list[Message]:
         """Return the replies to queries, in their order."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.groups.classic.events import (
     GroupEvent,
-    HoldOver,
+    HoldEnded,
     InitialDelayOver,
     JoinPhaseOver,
     OwnershipEnded,
@@ -75,7 +75,7 @@ class HeldJoin(PhaseOperation):
 
     def completed(self) -> GroupEvent | None:
         self._end()
-        return HoldOver(self.group.group_id)
+        return HoldEnded(self.group.group_id)
 
 
 class InitialDelayedJoin(PhaseOperation):

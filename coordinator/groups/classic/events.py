@@ -230,7 +230,7 @@ class GroupHeld(ClassicEvent):
         return HoldGroupReply(error_code=error_code)
 
 
-class HoldOver(ClassicEvent):
+class HoldEnded(ClassicEvent):
     """The end of the hold for which a rebalance waited: it was released, its time is over, or members enough came."""
 
     group_id: str
@@ -298,12 +298,12 @@ class ReplacementStored(ClassicEvent):
 
 
 class RetentionDue(ClassicEvent):
-    """Offsets of the group whose retention is over (docs/spec/group-protocol.md#4.4), or a part of them. `places` are
-    deleted now; `expired` counts the deletions of the whole run, by topic; `is_over` marks the last part.
+    """Offsets of the group whose retention is over (docs/spec/group-protocol.md#4.4), or a part of them. `partitions`
+    are deleted now; `expired` counts the deletions of the whole run, by topic; `is_over` marks the last part.
     `leaves_nothing`: after it the group has no offset, neither committed nor pending in a transaction."""
 
     group_id: str
-    places: tuple[tuple[str, int], ...]
+    partitions: tuple[tuple[str, int], ...]
     expired: tuple[tuple[str, int], ...]
     is_over: bool
     leaves_nothing: bool
@@ -342,7 +342,7 @@ GroupEvent = (
     | Release
     | OwnershipEnded
     | GroupHeld
-    | HoldOver
+    | HoldEnded
     | JoinPhaseOver
     | InitialDelayOver
     | SyncOverdue

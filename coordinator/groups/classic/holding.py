@@ -1,7 +1,7 @@
 """Holds on a classic group. While one lasts, a rebalance of an Empty or Stable group waits in PreparingRebalance: its
 members are not asked to join again, so they continue to read and commit in their generation; a JoinGroup is parked."""
 
-from coordinator.groups.classic.events import GroupHeld, HoldOver
+from coordinator.groups.classic.events import GroupHeld, HoldEnded
 from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.rebalance import ask_to_join, wait_held
 from coordinator.groups.classic.state import ClassicGroup
@@ -23,7 +23,7 @@ def hold(group: ClassicGroup, event: GroupHeld, out: Outcome) -> None:
     out.reply_at_once(event.ref, HoldGroupReply(left_ms=left_of(group.hold, now_ms)))
 
 
-def end_hold(group: ClassicGroup, event: HoldOver, out: Outcome) -> None:
+def end_hold(group: ClassicGroup, event: HoldEnded, out: Outcome) -> None:
     """End the hold, and ask the members that have not joined meanwhile to join."""
     waited_ms = out.moment.monotonic_ms - group.rebalance_began_ms
     group.hold = None

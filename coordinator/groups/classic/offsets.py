@@ -207,7 +207,7 @@ def expire(group: ClassicGroup, event: RetentionDue, out: Outcome) -> None:
 
 def expire_unsubscribed(group: ClassicGroup, event: RetentionDue, out: Outcome) -> None:
     """Delete expired offsets of a group with members; the group stays."""
-    out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.places)
+    out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.partitions)
     note_expired(group, event, out)
 
 

@@ -12,7 +12,7 @@ Action = table.Action[ClassicGroup, E]
 ReadAction = table.ReadAction[ClassicGroup, E]
 AppendAction = table.AppendAction[ClassicGroup, E]
 Guard = table.Guard[ClassicGroup, E]
-Unless = table.Unless[ClassicGroup, E]
+GuardedAction = table.GuardedAction[ClassicGroup, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
@@ -25,7 +25,7 @@ class on(Generic[E]):  # noqa: N801 - reads as a row's first word
     def __call__(
         self,
         *,
-        guards: tuple[Guard[E] | Unless[E], ...] = (),
+        guards: tuple[Guard[E] | GuardedAction[E], ...] = (),
         empty: Action[E],
         preparing: Action[E],
         completing: Action[E],

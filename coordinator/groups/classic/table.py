@@ -14,7 +14,7 @@ from coordinator.groups.classic.events import (
     DeleteOffsets,
     GroupEvent,
     GroupHeld,
-    HoldOver,
+    HoldEnded,
     InitialDelayOver,
     JoinAgain,
     JoinFirst,
@@ -148,7 +148,7 @@ _ROWS: tuple[Row, ...] = (
         stable=holding.hold,
         dead=_reject_dead,
     ),
-    on(HoldOver)(empty=ignore, preparing=holding.end_hold, completing=ignore, stable=ignore, dead=ignore),
+    on(HoldEnded)(empty=ignore, preparing=holding.end_hold, completing=ignore, stable=ignore, dead=ignore),
     on(JoinPhaseOver)(empty=ignore, preparing=actions.join_phase_over, completing=ignore, stable=ignore, dead=ignore),
     on(InitialDelayOver)(
         empty=ignore, preparing=actions.initial_delay_over, completing=ignore, stable=ignore, dead=ignore

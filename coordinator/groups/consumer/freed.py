@@ -28,7 +28,7 @@ def note_freed(group: ConsumerGroup, before: Current, after: Current, out: Outco
         out.follow_ups.append(AwaitedPartitionsFree(group.group_id, tuple(freed)))
 
 
-def tell_waiting(group: ConsumerGroup, event: AwaitedPartitionsFree, out: Outcome) -> None:
+def notify_waiting(group: ConsumerGroup, event: AwaitedPartitionsFree, out: Outcome) -> None:
     """Notify members that can receive pushes and whose next heartbeat would give them partitions."""
     told: set[str] = set()
     for topic_id, number in event.partitions:

@@ -113,7 +113,7 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
         member_id=change.member_id,
         member_epoch=current.epoch,
         heartbeat_interval_ms=group.settings.heartbeat_interval_ms,
-        assignment=_told(current.assigned) if is_told else None,
+        assignment=_assignment(current.assigned) if is_told else None,
     )
     out.reply(event.ref, reply)
 
@@ -168,7 +168,7 @@ def _partitions(assigned: Assigned) -> Mapping[bytes, frozenset[int]]:
     return {topic_id: frozenset(epochs) for topic_id, epochs in assigned.items()}
 
 
-def _told(assigned: Assigned) -> MemberAssignment:
+def _assignment(assigned: Assigned) -> MemberAssignment:
     return MemberAssignment(
         tuple([TopicIdPartitions(topic_id, tuple(sorted(ones))) for topic_id, ones in assigned.items()])
     )

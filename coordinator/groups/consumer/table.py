@@ -52,7 +52,7 @@ from protocol.errors import ErrorCode
 E = TypeVar("E")
 Action = groups_table.Action[ConsumerGroup, E]
 Guard = groups_table.Guard[ConsumerGroup, E]
-Unless = groups_table.Unless[ConsumerGroup, E]
+GuardedAction = groups_table.GuardedAction[ConsumerGroup, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
@@ -65,7 +65,7 @@ class on(Generic[E]):  # noqa: N801 - reads as a row's first word
     def __call__(
         self,
         *,
-        guards: tuple[Guard[E] | Unless[E], ...] = (),
+        guards: tuple[Guard[E] | GuardedAction[E], ...] = (),
         empty: Action[E],
         with_members: Action[E],
         dead: Action[E],
@@ -143,7 +143,7 @@ _ROWS: tuple[Row, ...] = (
     on(TargetComputed)(empty=target.finish, with_members=target.finish, dead=ignore),
     on(TargetAnnounced)(empty=ignore, with_members=target.announce, dead=ignore),
     on(TargetBehind)(empty=ignore, with_members=target.ask_for_heartbeats, dead=ignore),
-    on(AwaitedPartitionsFree)(empty=ignore, with_members=freed.tell_waiting, dead=ignore),
+    on(AwaitedPartitionsFree)(empty=ignore, with_members=freed.notify_waiting, dead=ignore),
     on(SessionExpired)(empty=ignore, with_members=removal.fence_silent, dead=ignore),
     on(RevocationOverdue)(empty=ignore, with_members=removal.fence_unrevoked, dead=ignore),
     on(ConsumerLoaded)(empty=ignore, with_members=applying.loaded, dead=ignore),

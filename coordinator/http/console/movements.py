@@ -32,7 +32,7 @@ class _Known(msgspec.Struct):
     moved: dict[int, Moved]
 
 
-class Movements:
+class AssignmentChanges:
     """The last assignments of groups seen lately, and the partitions that moved between two."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from coordinator.http.client_balanced import CLIENT_BALANCED
 from coordinator.http.console import forms, views
 from coordinator.http.console.history import History
-from coordinator.http.console.movements import Movements
+from coordinator.http.console.movements import AssignmentChanges
 from coordinator.http.console.timeline import rebalances
 from coordinator.http.overview import GroupFilter, look_over, wanted_of
 from coordinator.http.queries import Problem, Queries
@@ -35,7 +35,7 @@ class ConsolePages:
     ) -> None:
         """`rest` lets the loop serve other requests."""
         self._ask, self._open, self._surgery, self._what_if, self.rest = queries, problems, surgery, what_if, rest
-        self._movements, self._history = Movements(), History()
+        self._movements, self._history = AssignmentChanges(), History()
 
     async def groups(self, query: Names) -> Context:
         wanted = wanted_of(query)

@@ -13,7 +13,7 @@ from coordinator.http.console import forms
 from coordinator.http.console.assets import load_assets
 from coordinator.http.console.pages import ConsolePages, Context
 from coordinator.http.console.rendering import make_environment
-from coordinator.http.logins import Entrance, challenge, current_caller, is_loopback
+from coordinator.http.logins import HttpAuthenticator, challenge, current_caller, is_loopback
 from coordinator.http.nodes.unavailable import noting_unavailable
 from coordinator.http.queries import Problem
 from coordinator.http.routing.openapi import HTML
@@ -52,8 +52,8 @@ class ConsoleSite:
     """Serves the console. With an `entrance`, users who have logged in may change what their rights permit; without
     one, clients on loopback may change everything."""
 
-    def __init__(self, pages: ConsolePages, entrance: Entrance | None = None) -> None:
-        self._pages, self._entrance = pages, entrance
+    def __init__(self, pages: ConsolePages, authentication: HttpAuthenticator | None = None) -> None:
+        self._pages, self._authentication = pages, authentication
         self._assets = load_assets()
         self._templates = make_environment(self._assets)
 
@@ -79,22 +79,22 @@ class ConsoleSite:
         ]
 
     def _login_routes(self) -> list[tuple[HttpRoute, Handler]]:
-        entrance = self._entrance
-        if entrance is None:
+        authentication = self._authentication
+        if authentication is None:
             return []
 
         async def log_in(request: web.Request) -> web.StreamResponse:
             try:
                 form = _decode(await request.read(), forms.LoginForm)
                 answer = web.Response(content_type=HTML, headers={**_HEADERS, "HX-Redirect": _shown_path(request)})
-                await entrance.open(request, answer, *forms.credentials(form))
+                await authentication.open(request, answer, *forms.credentials(form))
             except Problem as problem:
                 return self._render(request, "refused.html", {"problem": problem}, problem.status)
             return answer
 
         async def log_out(request: web.Request) -> web.StreamResponse:
             answer = web.Response(content_type=HTML, headers={**_HEADERS, "HX-Redirect": "/"})
-            await entrance.close(request, answer)
+            await authentication.close(request, answer)
             return answer
 
         async def session(request: web.Request) -> web.StreamResponse:
@@ -129,7 +129,7 @@ class ConsoleSite:
 
     def may_act(self, request: web.Request) -> bool:
         """Return true if the console may change something for the sender of the request."""
-        if self._entrance is not None:
+        if self._authentication is not None:
             return True  # every caller has logged in, and the node checks each request
         return is_loopback(request.remote or "") and not any(name in request.headers for name in _PROXIED)
 

@@ -32,7 +32,7 @@ EVENTS: Final = HttpRoute(
 )
 
 
-class IsStillIn(Protocol):
+class LoginStillValid(Protocol):
     """Says whether a follower's login goes on; `again`: its password or token is to be checked again."""
 
     async def __call__(self, *, again: bool) -> bool: ...
@@ -47,7 +47,7 @@ class EventPages:
         queries: Queries,
         feed: Feed,
         *,
-        is_still_in: IsStillIn | None = None,
+        is_still_in: LoginStillValid | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         check_again_s: float = CHECK_AGAIN_S,
     ) -> None:
@@ -71,7 +71,7 @@ class EventPages:
                         checked_s = clock_s()
                     if self._is_still_in is not None and not await self._is_still_in(again=again):
                         break
-                    cursor = await self._tell(request, answer, cursor)
+                    cursor = await self._send_events(request, answer, cursor)
                     if self._feed.events.cursor() == cursor:  # no event was added while these were written
                         await self._wait(answer)
             except ConnectionResetError:
@@ -87,7 +87,7 @@ class EventPages:
             raise Problem(BAD_PARAMETER, f"after is the id of an event, as 1795242208815.7, not {text[:40]!r}")
         return cursor
 
-    async def _tell(self, request: web.Request, answer: web.StreamResponse, cursor: Cursor) -> Cursor:
+    async def _send_events(self, request: web.Request, answer: web.StreamResponse, cursor: Cursor) -> Cursor:
         events, is_gap = self._feed.events.after(cursor)
         wanted = [event for event in events if _is_wanted(event, request)]
         if wanted and self._is_still_in is not None:

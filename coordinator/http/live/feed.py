@@ -43,7 +43,7 @@ class Feed:
         self._now_ms = 0
         self.is_closed = False
 
-    def tell_problem(self, problem: GroupProblem, is_open: bool) -> None:
+    def add_problem(self, problem: GroupProblem, is_open: bool) -> None:
         """Make an event of a problem that opened or closed."""
         kind = "problem.opened" if is_open else "problem.closed"
         self.events.add(kind, problem.group_id, self._now_ms, known_facts(problem))
@@ -94,10 +94,10 @@ class Feed:
         self._since_ms = found.wall_ms
         if began_ms >= 0:
             for group_id in found.groups:
-                await self._tell_notes(group_id, began_ms)
-        await self._watch.look(found)  # makes events of problems by calling `tell_problem`
+                await self._add_notes(group_id, began_ms)
+        await self._watch.look(found)  # makes events of problems by calling `add_problem`
 
-    async def _tell_notes(self, group_id: str, since_ms: int) -> None:
+    async def _add_notes(self, group_id: str, since_ms: int) -> None:
         last = self._numbers.get(group_id, -1)
         for note in (await self._ask.notes(group_id, last, _NOTES_A_LOOK)).notes:
             if last >= 0 or note.wall_ms >= since_ms:

@@ -10,8 +10,8 @@ from typing import cast
 
 import structlog
 
-from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
+from coordinator.io.rate_limited_log import RateLimitedLog
 from coordinator.io.tls.connection import ClientSide, TlsConnection
 from coordinator.io.tls.contexts import OwnCertificate, PemFile, Renewed, in_words, trust
 
@@ -37,7 +37,7 @@ class Handshakes:
         self.count: Callable[[], None] = lambda: None
         """Called for each handshake that fails."""
         self._most = most
-        self._complaints = Complaints()
+        self._limited_log = RateLimitedLog()
 
     def begin(self) -> None:
         """Count a handshake that begins. Raises SSLError, which closes the connection, beyond the limit."""
@@ -63,7 +63,7 @@ class Handshakes:
     def failed(self, why: str) -> None:
         """Count and log a failed handshake."""
         self.count()
-        self._complaints.tell("TLS handshakes failed", why)
+        self._limited_log.write("TLS handshakes failed", why)
 
 
 class _Watched(ssl.SSLObject):
@@ -181,7 +181,7 @@ class ListeningTls:
         self.context = _Current(ssl.PROTOCOL_TLS_SERVER)
         self.context.renewed = Renewed(files, self._make)
 
-    def tell(self, gauges: dict[str, int], count: Callable[[str], None]) -> None:
+    def report_to(self, gauges: dict[str, int], count: Callable[[str], None]) -> None:
         """Publish the certificate's expiry in `gauges`, also when it is renewed, and count failed handshakes."""
         gauges.update(self._gauges)
         self._gauges = gauges

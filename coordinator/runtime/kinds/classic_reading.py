@@ -9,6 +9,7 @@ from coordinator.clock import Moment
 from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.table import Refusal
 from coordinator.runtime.group import Group
+from coordinator.runtime.offset_table import TopicPartitionKey
 from protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -23,8 +24,6 @@ A_PIECE = 25
 """Members read, or records encoded, in a slice."""
 _READ_US = 25
 """Cost of reading a member, close to the worst case."""
-
-Place = tuple[str, int]
 
 
 class ClassicRead(NamedTuple):
@@ -44,14 +43,14 @@ class ClassicRead(NamedTuple):
         return bool(self.assignment.user_data) and self.assignment.user_data != self.subscription.user_data
 
     @property
-    def assigned_places(self) -> Iterator[Place]:
+    def assigned_partitions(self) -> Iterator[TopicPartitionKey]:
         """Partitions assigned to the member."""
-        return _places(self.assignment.partitions)
+        return _keys(self.assignment.partitions)
 
     @property
-    def owned_places(self) -> Iterator[Place]:
+    def owned_partitions(self) -> Iterator[TopicPartitionKey]:
         """Partitions that the member owned when it joined, and may own until it receives its assignment."""
-        return _places(self.subscription.owned_partitions)
+        return _keys(self.subscription.owned_partitions)
 
     def is_of(self, classic: ClassicGroup) -> bool:
         """Return true if the group has the member as it was read."""
@@ -63,13 +62,13 @@ class ClassicRead(NamedTuple):
         )
 
 
-def _places(partitions: Iterable[TopicPartitions]) -> Iterator[Place]:
+def _keys(partitions: Iterable[TopicPartitions]) -> Iterator[TopicPartitionKey]:
     return ((name, number) for name, numbers in partitions for number in numbers)
 
 
 def read_members(group: Group) -> Generator[int, Moment, list[ClassicRead] | Refusal]:
     """Decode the members' subscriptions and assignments, or return the reason why the group stays a classic one."""
-    read, holders = [], dict[Place, str]()
+    read, holders = [], dict[TopicPartitionKey, str]()
     members = iter(list(group.classic.members.values()))
     while piece := list(islice(members, A_PIECE)):
         for member in piece:
@@ -79,23 +78,23 @@ def read_members(group: Group) -> Generator[int, Moment, list[ClassicRead] | Ref
                 return refuse(group, f"has classic members, and what {member.member_id} says cannot be read: {error}")
             if one.has_data_of_assignor:
                 return refuse(group, "has classic members with an assignor that sends data of its own")
-            for place in one.assigned_places:
-                if (other := holders.setdefault(place, member.member_id)) != member.member_id:
-                    text = f"gives {place[0]}-{place[1]} to both {other} and {member.member_id}"
+            for key in one.assigned_partitions:
+                if (other := holders.setdefault(key, member.member_id)) != member.member_id:
+                    text = f"gives {key[0]}-{key[1]} to both {other} and {member.member_id}"
                     return refuse(group, f"has classic members with an assignor that {text}")
             read.append(one)
         yield _READ_US * len(piece)
     return read
 
 
-def held_by_members(read: list[ClassicRead]) -> Generator[int, Moment, dict[str, list[Place]]]:
+def held_by_members(read: list[ClassicRead]) -> Generator[int, Moment, dict[str, list[TopicPartitionKey]]]:
     """Return the partitions of each member: its assigned ones, and those that it owned when it joined and that no
     member is assigned. In the middle of a rebalance no member has an assignment, and cooperative members keep reading
     their partitions. If two members claim a partition, the one with the later generation holds it."""
-    held = {one.member.member_id: list(one.assigned_places) for one in read}
-    taken = {place for places in held.values() for place in places}
+    held = {one.member.member_id: list(one.assigned_partitions) for one in read}
+    taken = {key for keys in held.values() for key in keys}
     for one in sorted(read, key=lambda one: -one.subscription.generation_id):
-        owned = dict.fromkeys(place for place in one.owned_places if place not in taken)
+        owned = dict.fromkeys(key for key in one.owned_partitions if key not in taken)
         held[one.member.member_id] += owned
         taken.update(owned)
         yield _READ_US

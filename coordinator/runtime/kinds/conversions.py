@@ -31,7 +31,8 @@ from coordinator.records.consumer_records import (
 )
 from coordinator.records.records import HOLDS_MORE_MS, GroupMetadata, GroupTombstone, ShardRecord
 from coordinator.runtime.group import Group, GroupKind
-from coordinator.runtime.kinds.classic_reading import A_PIECE, ClassicRead, Place, held_by_members, read_members, refuse
+from coordinator.runtime.kinds.classic_reading import A_PIECE, ClassicRead, held_by_members, read_members, refuse
+from coordinator.runtime.offset_table import TopicPartitionKey
 from coordinator.runtime.partition_writer import Preceding
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.runtime.slices import Work
@@ -221,7 +222,10 @@ def _plan(shard: Shard, group: Group) -> Planning:
 
 
 def _records(
-    group: ConsumerGroup, generation_id: int, read: list[ClassicRead], held_by: Mapping[str, Iterable[Place]]
+    group: ConsumerGroup,
+    generation_id: int,
+    read: list[ClassicRead],
+    held_by: Mapping[str, Iterable[TopicPartitionKey]],
 ) -> Iterator[ConsumerRecord]:
     """Build the records; each is applied to the group before the next one is asked for."""
     for one in read:
@@ -256,10 +260,10 @@ def _member_record(group_id: str, one: ClassicRead) -> ConsumerMemberRecord:
     )
 
 
-def _existing(group: ConsumerGroup, places: Iterable[Place]) -> Target:
+def _existing(group: ConsumerGroup, keys: Iterable[TopicPartitionKey]) -> Target:
     """Return the partitions that exist: a leader may have assigned any number."""
     existing: dict[bytes, set[int]] = {}
-    for name, number in places:
+    for name, number in keys:
         topic = group.topics.find(name)
         if topic is not None and 0 <= number < topic.partitions:
             existing.setdefault(topic.topic_id, set()).add(number)

@@ -21,7 +21,7 @@ from protocol.errors import ErrorCode
 AnyEvent = classic.GroupEvent | balanced.BalancedEvent | consumer.ConsumerEvent
 
 
-class _Kind(NamedTuple):
+class _TableOfKind(NamedTuple):
     table: StateTable[Any]
     state_of: Callable[[Group], Any]
     """State of the group for the table; an Empty one if the group has none."""
@@ -31,21 +31,21 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    GroupKind.CLASSIC: _Kind(
+    GroupKind.CLASSIC: _TableOfKind(
         classic_table.TABLE,
         attrgetter("classic"),
         classic.Loaded,
         classic.Unloaded,
         classic.AppendFailed,
     ),
-    GroupKind.CLIENT_BALANCED: _Kind(
+    GroupKind.CLIENT_BALANCED: _TableOfKind(
         balanced_table.TABLE,
         lambda group: group.as_balanced(),
         balanced.BalancedLoaded,
         balanced.BalancedUnloaded,
         balanced.BalancedAppendFailed,
     ),
-    GroupKind.CONSUMER: _Kind(
+    GroupKind.CONSUMER: _TableOfKind(
         consumer_table.TABLE,
         lambda group: group.as_consumer(),
         consumer.ConsumerLoaded,
@@ -53,7 +53,7 @@ _KINDS = {
         consumer.ConsumerAppendFailed,
     ),
 }
-_BY_EVENT: dict[type, _Kind] = {row.event: kind for kind in _KINDS.values() for row in kind.table.on(Path.FULL)}
+_BY_EVENT: dict[type, _TableOfKind] = {row.event: kind for kind in _KINDS.values() for row in kind.table.on(Path.FULL)}
 _UNDOING = tuple(kind.append_failed for kind in _KINDS.values())
 
 

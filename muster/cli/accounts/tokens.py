@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from muster.admin.asking import NotThere
+from muster.admin.asking import NotFound
 from muster.blocking.cluster import expect
 from muster.cli.asking import AsJson, Bootstrap, administering
 from muster.cli.durations import duration_ms
@@ -100,6 +100,6 @@ def delete(
             expect(DeleteTokenReply, cluster.ask(DeleteToken(name)))
         except Refused as refused:
             if refused.error_code is ErrorCode.RESOURCE_NOT_FOUND:
-                raise NotThere(f"there is no token {name!r}: see `muster tokens list`") from None
+                raise NotFound(f"there is no token {name!r}: see `muster tokens list`") from None
             raise
     print(f"Deleted token {name}.")

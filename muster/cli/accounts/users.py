@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from muster.admin.asking import Complaint, NotThere
+from muster.admin.asking import Complaint, NotFound
 from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, administering
 from muster.cli.showing import show_json, show_table
@@ -90,7 +90,7 @@ def _users(cluster: ClusterClient) -> list[DescribedUserScram]:
 def _known(cluster: ClusterClient, name: str) -> DescribedUserScram:
     found = [one for one in _users(cluster) if one.user == name]
     if not found:
-        raise NotThere(f"there is no user {name!r}: see `muster users list`")
+        raise NotFound(f"there is no user {name!r}: see `muster users list`")
     return found[0]
 
 

@@ -8,7 +8,7 @@ import typer
 from diagnosis.commands import command
 from diagnosis.offset_plan import PlannedOffset, changes
 from diagnosis.people import client_of
-from muster.admin.asking import NotThere, committed_offsets, describe_group
+from muster.admin.asking import NotFound, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, servers
 from muster.cli.showing import printable, show_json, show_table
@@ -107,7 +107,7 @@ def _check_all(results: list[tuple[str, int, ErrorCode]]) -> None:
 def _described_or_none(cluster: ClusterClient, group: str) -> DescribedGroup | None:
     try:
         return describe_group(cluster, group)
-    except NotThere:
+    except NotFound:
         return None  # offsets may also be set for a group that does not exist
 
 

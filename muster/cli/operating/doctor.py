@@ -13,7 +13,7 @@ from diagnosis.facts import known_facts
 from diagnosis.people import duration
 from diagnosis.problem import Evidence, GroupProblem
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import NotThere, describe_expiry, list_notes, list_topics
+from muster.admin.asking import NotFound, describe_expiry, list_notes, list_topics
 from muster.admin.describing import ask_description
 from muster.admin.ends import ends_of
 from muster.admin.nodes import ask_each, list_groups, nodes_with_groups
@@ -68,7 +68,7 @@ def _look(cluster: ClusterClient, group: str | None, look_s: float, *, is_muster
         evidence = _second_look(cluster, group_ids, known, evidence, look_s)
     found = gathering.problems(evidence, known)
     if group is not None and not (evidence or found):
-        raise NotThere(f"there is no group {group!r}: see `muster groups list`")
+        raise NotFound(f"there is no group {group!r}: see `muster groups list`")
     if as_json:
         show_json({"problems": [problem_document(one) for one in found]})
     else:
@@ -82,7 +82,7 @@ def gathered(
 ) -> tuple[gathering.Known, list[Evidence]]:
     """Gather evidence about the groups once. `refused_by`: the groups whose refusals count; all if empty."""
     known = _known(cluster, refused_by, is_musterd=is_musterd)
-    return known, gathering.at_once(gathering.gather(_Asked(cluster), group_ids, known))
+    return known, gathering.at_once(gathering.gather(_ServerEvidence(cluster), group_ids, known))
 
 
 def _known(cluster: ClusterClient, group_ids: tuple[str, ...], *, is_musterd: bool) -> gathering.Known:
@@ -100,7 +100,7 @@ def _second_look(
     cluster: ClusterClient, group_ids: list[str], known: gathering.Known, first: list[Evidence], look_s: float
 ) -> list[Evidence]:
     waited_ms = wait(look_s)
-    second = gathering.at_once(gathering.gather(_Asked(cluster), group_ids, known))
+    second = gathering.at_once(gathering.gather(_ServerEvidence(cluster), group_ids, known))
     return gathering.compared(first, second, waited_ms)
 
 
@@ -110,7 +110,7 @@ def wait(look_s: float) -> int:
     return round(look_s * 1000)
 
 
-class _Asked:
+class _ServerEvidence:
     """The servers behind `--bootstrap` as a source of evidence."""
 
     def __init__(self, cluster: ClusterClient) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target
-from muster.admin.asking import Complaint, NotThere, committed_offsets, describe_group
+from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
@@ -52,7 +52,7 @@ def import_(
         planned = plan_offsets(cluster, wanted, Target(offsets=offsets), (), all_topics=True)
         missing = sorted(offsets.keys() - {(one.topic, one.partition) for one in planned})
         if missing:
-            raise NotThere(f"not here: {counted(len(missing), 'partition')}, as {missing[0][0]}-{missing[0][1]}")
+            raise NotFound(f"not here: {counted(len(missing), 'partition')}, as {missing[0][0]}-{missing[0][1]}")
         done = carry_out(ctx, cluster, bootstrap, wanted, planned, "import") if execute else None
         if execute:
             _check_read_back(cluster, wanted, planned)

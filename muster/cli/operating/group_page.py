@@ -214,12 +214,12 @@ def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_v
 def _wrong(group: DescribedGroup, problems: Sequence[GroupProblem]) -> list[tuple[str, str]]:
     """Return a line for each problem, with its culprit; a problem that delays the phase is in the phase's lines."""
     told = [one for one in problems if not (group.phase and one.kind in HELD_UP)]
-    lines = [("Problem", _told(one)) for one in told[:_PROBLEMS_SHOWN]]
+    lines = [("Problem", _problem_line(one)) for one in told[:_PROBLEMS_SHOWN]]
     more = len(told) - len(lines)
     return [*lines, ("", f"and {more} more: {command('doctor', group.group_id)}")] if more else lines
 
 
-def _told(problem: GroupProblem) -> str:
+def _problem_line(problem: GroupProblem) -> str:
     """Return the sentence, with the culprit if it does not name it."""
     who = culprit_of(problem)
     is_named = not who or who in problem.sentence

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from diagnosis.gathering import problems_of
 from diagnosis.people import duration, phase, waiting_for
 from diagnosis.problem import GroupProblem
-from muster.admin.asking import Complaint, NotThere, describe_group
+from muster.admin.asking import Complaint, NotFound, describe_group
 from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused
@@ -49,7 +49,7 @@ class DescribeForm(NamedTuple):
     """False at a Kafka broker."""
 
 
-class _Line(NamedTuple):
+class _ViewLine(NamedTuple):
     """A line of a view: for scripts, for people, and the columns that `--verbose` adds for people."""
 
     document: dict[str, Any]
@@ -84,7 +84,7 @@ def show_groups(cluster: ClusterClient, group_ids: Sequence[str] | None, form: D
         try:
             groups.append(describe_group(cluster, group_id))
         except (Complaint, Refused) as failure:
-            if group_ids is not None or not isinstance(failure, NotThere):  # one of all groups may be deleted meanwhile
+            if group_ids is not None or not isinstance(failure, NotFound):  # one of all groups may be deleted meanwhile
                 failures.append(failure)
     if groups or not failures:
         (_show_pages if form.view is None else _show_view)(cluster, groups, form)
@@ -98,8 +98,8 @@ def _together(failures: list[Complaint | Refused]) -> Exception:
     kind = Complaint
     if any(isinstance(one, Refused | ActRefused) for one in failures):
         kind = ActRefused
-    elif all(isinstance(one, NotThere) for one in failures):
-        kind = NotThere
+    elif all(isinstance(one, NotFound) for one in failures):
+        kind = NotFound
     return kind("; ".join(map(str, failures)))
 
 
@@ -163,14 +163,14 @@ def _show_view(cluster: ClusterClient, groups: Sequence[DescribedGroup], form: D
     (show_csv if form.as_csv else show_table)(columns, rows)
 
 
-def _lines(one: GroupStanding | BalancedGroupView, view: GroupView) -> list[_Line]:
+def _lines(one: GroupStanding | BalancedGroupView, view: GroupView) -> list[_ViewLine]:
     if isinstance(one, BalancedGroupView):
         is_of_members = view is GroupView.MEMBERS
         return _balanced_members(one) if is_of_members else _balanced_offsets(one)
     return _member_lines(one) if view is GroupView.MEMBERS else _offset_lines(one)
 
 
-def _state_line(cluster: ClusterClient, group: DescribedGroup) -> _Line:
+def _state_line(cluster: ClusterClient, group: DescribedGroup) -> _ViewLine:
     node = cluster.coordinator(group.group_id)
     target = group.target_epoch if group.target_epoch >= 0 else None
     document = {
@@ -187,17 +187,17 @@ def _state_line(cluster: ClusterClient, group: DescribedGroup) -> _Line:
     }
     cells = (group.group_id, f"{node} ({node.node_id})", group.protocol_data, group.group_state, len(group.members))
     since = local_time(group.state_since_ms) if group.state_since_ms >= 0 else None
-    return _Line(document, cells, (group.generation_id, target, since, phase(group), waiting_for(group)))
+    return _ViewLine(document, cells, (group.generation_id, target, since, phase(group), waiting_for(group)))
 
 
-def _member_lines(standing: GroupStanding) -> list[_Line]:
+def _member_lines(standing: GroupStanding) -> list[_ViewLine]:
     group = standing.group
     lines = []
     for one in group.members:
         owned = standing.owned[one.member_id]
         _member_id, *epochs = member_epochs(group, one) if group.target_epoch >= 0 else (None, None, None, None, None)
         lines.append(
-            _Line(
+            _ViewLine(
                 {"group_id": group.group_id, **member_document(standing, one)},
                 (
                     group.group_id,
@@ -213,7 +213,7 @@ def _member_lines(standing: GroupStanding) -> list[_Line]:
     return lines
 
 
-def _offset_lines(standing: GroupStanding) -> list[_Line]:
+def _offset_lines(standing: GroupStanding) -> list[_ViewLine]:
     members = {one.member_id: one for one in standing.group.members}
     commits = {(one.topic, one.partition): commit for one, commit in standing.commits.items()}
     lines = []
@@ -235,11 +235,11 @@ def _offset_lines(standing: GroupStanding) -> list[_Line]:
         names = ("group_id", "topic", "partition", "committed_offset", "end_offset", "lag", "member_id")
         cells = (*(document[name] for name in names), host, client_id)
         age = None if line["end_age_ms"] is None else duration(line["end_age_ms"])
-        lines.append(_Line(document, cells, (epoch, _said(local_time, committed_ms), age)))
+        lines.append(_ViewLine(document, cells, (epoch, _said(local_time, committed_ms), age)))
     return lines
 
 
-def _balanced_members(view: BalancedGroupView) -> list[_Line]:
+def _balanced_members(view: BalancedGroupView) -> list[_ViewLine]:
     lines = []
     for one in view.members:
         keys = sorted(map(_key, one.keys))
@@ -256,7 +256,7 @@ def _balanced_members(view: BalancedGroupView) -> list[_Line]:
             "session_timeout_ms": one.session_timeout_ms,
         }
         cells = (view.group_id, one.consumer_id, one.instance_id, one.host.lstrip("/"), None, len(keys))
-        lines.append(_Line(document, cells, (ranges(keys), one.member_epoch, None, None, *_balanced_facts(one))))
+        lines.append(_ViewLine(document, cells, (ranges(keys), one.member_epoch, None, None, *_balanced_facts(one))))
     return lines
 
 
@@ -266,12 +266,12 @@ def _balanced_facts(member: BalancedMemberView) -> tuple[object, ...]:
     return known + _NO_FACTS[len(known) :]
 
 
-def _balanced_offsets(view: BalancedGroupView) -> list[_Line]:
+def _balanced_offsets(view: BalancedGroupView) -> list[_ViewLine]:
     hosts = {one.consumer_id: one.host.lstrip("/") for one in view.members}
     return [_balanced_offset(view.group_id, one, hosts.get(one.owner or "")) for one in view.partitions]
 
 
-def _balanced_offset(group_id: str, one: BalancedPartition, host: str | None) -> _Line:
+def _balanced_offset(group_id: str, one: BalancedPartition, host: str | None) -> _ViewLine:
     topic, partition = _key(one.key)
     committed, end = _known(one.committed), _known(one.end)
     document = {
@@ -288,7 +288,7 @@ def _balanced_offset(group_id: str, one: BalancedPartition, host: str | None) ->
         "leader_epoch": None,
         "committed_at": None,
     }
-    return _Line(
+    return _ViewLine(
         document, (group_id, topic, partition, committed, end, one.lag, one.owner, host, None), (None, None, None)
     )
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from diagnosis.assignments import assigned_partitions
 from diagnosis.assignments import partitions_of as partitions_of_assignment
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import Complaint, NotThere, describe_group, partitions_of
+from muster.admin.asking import Complaint, NotFound, describe_group, partitions_of
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import LATEST, ClusterClient
 from protocol.messages.groups import DescribedGroup
@@ -30,7 +30,7 @@ def describe(cluster: ClusterClient, parsed: Namespace, group_id: str) -> None:
     """Print the requested facts about the group."""
     try:
         group = describe_group(cluster, group_id)
-    except NotThere:
+    except NotFound:
         raise Complaint(f"{JAVA}GroupIdNotFoundException: Group {group_id} not found.") from None
     if group.group_state == "Empty":
         print(f"\nConsumer group '{group_id}' has no active members.", file=sys.stderr)

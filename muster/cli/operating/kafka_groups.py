@@ -14,7 +14,7 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target, changes
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import Complaint, NotThere, delete_groups, describe_group, partitions_of
+from muster.admin.asking import Complaint, NotFound, delete_groups, describe_group, partitions_of
 from muster.admin.ends import ends_of
 from muster.admin.nodes import list_groups
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
@@ -186,7 +186,7 @@ def _reset(cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str]) 
 def _state(cluster: ClusterClient, group_id: str) -> str:
     try:
         return describe_group(cluster, group_id).group_state
-    except NotThere:
+    except NotFound:
         return "Dead"  # offsets may be set for a group that does not exist
 
 

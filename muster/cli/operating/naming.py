@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster.admin.asking import NotThere
+from muster.admin.asking import NotFound
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 
@@ -21,5 +21,5 @@ def named_members(
         or (one.group_instance_id is not None and one.group_instance_id in (instance_ids or ()))
     ]
     if not found:
-        raise NotThere(f"group {group.group_id!r} has no such member: see `muster groups describe`")
+        raise NotFound(f"group {group.group_id!r} has no such member: see `muster groups describe`")
     return found

@@ -12,7 +12,7 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target, make_plan
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import Complaint, NotThere, committed_offsets, partitions_of
+from muster.admin.asking import Complaint, NotFound, committed_offsets, partitions_of
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 
@@ -53,7 +53,7 @@ def _scope(
         missing = sorted(wanted - existing)
         if missing or not existing:
             what = f"{topic}-{missing[0][1]}" if missing else repr(topic)
-            raise NotThere(f"there is no {'partition' if missing else 'topic'} {what}: see `muster topics list`")
+            raise NotFound(f"there is no {'partition' if missing else 'topic'} {what}: see `muster topics list`")
         keys += sorted(wanted)
     return keys
 

@@ -9,7 +9,7 @@ import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target, parse_act_id, reversed_changes
 from diagnosis.people import client_of
-from muster.admin.asking import Complaint, NotThere, committed_offsets, describe_group
+from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
@@ -148,7 +148,7 @@ def _changes_of(cluster: ClusterClient, group: str, number: int) -> tuple[Offset
     wanted = ListNotes(group, after=number - 1, limit=1)
     notes = cluster.ask_coordinator(ListNotesReply, group, wanted).notes
     if not notes or notes[0].number != number or not notes[0].changes:
-        raise NotThere(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
+        raise NotFound(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
     return notes[0].changes
 
 

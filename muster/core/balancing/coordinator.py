@@ -38,7 +38,7 @@ def send(m: BalancedMemberState, message: Message, then: Then, *, within_ms: int
     )
 
 
-def hear(m: BalancedMemberState, event: Replied) -> None:
+def on_reply(m: BalancedMemberState, event: Replied) -> None:
     """Handle a reply."""
     sent = m.channel.answered(event.call)
     if sent is None:
@@ -111,7 +111,7 @@ def _wants_coordinator(m: BalancedMemberState) -> bool:
 def _on_lookup(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
     code, reason = answer.code, answer.reason
     if isinstance(answer.reply, FindCoordinatorReply):
-        found, sentence = m.channel.hear_lookup(answer.reply)
+        found, sentence = m.channel.on_lookup_reply(answer.reply)
         if found == ErrorCode.NONE:
             return
         code = code_of(found) if answer.reply.coordinators else Code.UNAVAILABLE

@@ -30,7 +30,7 @@ from muster.core.balancing.events import (
     StartAsked,
 )
 from muster.core.balancing.keys import sort_keys
-from muster.core.balancing.member import BalancedMemberState, BalancedTimer, Phase, Use
+from muster.core.balancing.member import BalancedMemberState, BalancedTimer, PartitionUse, Phase
 from muster.core.balancing.results import OffsetInfo
 from muster.core.balancing.targets import Targets
 
@@ -114,7 +114,7 @@ class BalancedMembership:
     def oldest_unconfirmed_ms(self) -> int | None:
         """Return the time at which the application got its oldest unconfirmed batch; None if it has none."""
         held = self._member.keys.values()
-        return min((one.taken_ms for one in held if one.use is Use.HANDED), default=None)
+        return min((one.taken_ms for one in held if one.use is PartitionUse.HANDED), default=None)
 
 
 class handle(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
@@ -132,9 +132,9 @@ TABLE: dict[type, Callable[[BalancedMemberState, Any], None]] = {
     row.event: row.action
     for row in (
         handle(TimePassed, _nothing),
-        handle(Replied, coordinator.hear),
+        handle(Replied, coordinator.on_reply),
         handle(CallFailed, coordinator.lost),
-        handle(Pushed, joining.hear_push),
+        handle(Pushed, joining.on_push),
         handle(StartAsked, joining.start),
         handle(MetaAsked, registering.ask_meta),
         handle(ConnectAsked, registering.connect),

@@ -12,7 +12,7 @@ from muster.core.balancing.member import (
     BalancedTimer,
     CoordinatorAnswer,
     Held,
-    Use,
+    PartitionUse,
     Waiter,
 )
 from muster.core.balancing.results import Code, Confirm, Result, code_of, failure, success
@@ -98,7 +98,7 @@ def _why_nothing(m: BalancedMemberState) -> tuple[int, str]:
 def _fetch(m: BalancedMemberState, reader: Waiter, held: Held) -> None:
     m.idle.remove(held)
     m.tokens[held.key] = held.token = m.tokens.get(held.key, 0) + 1
-    held.use, held.reader, held.taken_ms = Use.FETCHING, reader.operation, m.now_ms
+    held.use, held.reader, held.taken_ms = PartitionUse.FETCHING, reader.operation, m.now_ms
     others_rest = any(one.use not in IN_USE for one in m.keys.values())
     wait_ms = 0 if others_rest else m.config.fetch_wait_ms
 
@@ -139,7 +139,7 @@ def _fetch_elsewhere(m: BalancedMemberState, reader: Waiter, held: Held) -> None
 
 def _on_fetched_partition(m: BalancedMemberState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
     code = 0 if said.error_code == ErrorCode.NONE else code_of(said.error_code)
-    held.heard(said.position if code in {0, Code.NOT_FOUND} else -1, said.end, m.now_ms)
+    held.update_offsets(said.position if code in {0, Code.NOT_FOUND} else -1, said.end, m.now_ms)
     if not code and said.records:
         _hand_out(m, reader, held, said)
     elif code in _GONE:
@@ -160,7 +160,7 @@ def _hand_out(m: BalancedMemberState, reader: Waiter, held: Held, said: FetchedP
         if reader.operation in m.operations:
             m.readers.appendleft(reader)
         return
-    held.use, held.next_offset = Use.HANDED, None
+    held.use, held.next_offset = PartitionUse.HANDED, None
     _, topic, partition = held.place
     fetched = Fetched(
         held.key,
@@ -226,14 +226,14 @@ def abandon(m: BalancedMemberState, event: GaveUp) -> None:
     m.operations.discard(operation)
     m.readers = type(m.readers)(one for one in m.readers if one.operation != operation)
     for held in tuple(m.keys.values()):
-        if held.use is Use.HANDED and held.reader == operation:
+        if held.use is PartitionUse.HANDED and held.reader == operation:
             held.last_consumed = False
             _free(m, held)
 
 
 def _in_hand(m: BalancedMemberState, key: str, token: int) -> Held | None:
     held = m.keys.get(key)
-    return held if held is not None and held.use is Use.HANDED and held.token == token else None
+    return held if held is not None and held.use is PartitionUse.HANDED and held.token == token else None
 
 
 # ---------------------------------------------------------------------------------------------------------- confirming
@@ -258,7 +258,7 @@ def confirm(m: BalancedMemberState, event: ConfirmAsked) -> None:
         _free(m, held)
         m.end(event.operation, success(Confirm(key, held.place.topic)))
     else:
-        held.use = Use.CONFIRMING
+        held.use = PartitionUse.CONFIRMING
         _commit(m, event, held, may_repeat=True)
 
 
@@ -308,5 +308,5 @@ def _confirmed(
         return failure(Code.EMPTY_REPLY, f"the reply lacks {held.key}")
     if said.error_code != ErrorCode.NONE:
         return failure(code_of(said.error_code), f"{held.key} was not confirmed: {said.error_code.name}")
-    held.heard(-1, said.end, m.now_ms)
+    held.update_offsets(-1, said.end, m.now_ms)
     return success(Confirm(held.key, held.place.topic, held.curr, held.max))

@@ -10,9 +10,9 @@ from muster.core.balancing.member import (
     BalancedMemberState,
     BalancedTimer,
     CoordinatorAnswer,
+    PartitionUse,
     Phase,
     Starting,
-    Use,
     backoff_ms,
 )
 from muster.core.balancing.results import Code, Result, failure, success
@@ -164,7 +164,7 @@ def _keep_granted(m: BalancedMemberState, reply: StartMemberReply) -> None:
         if held is None:
             continue
         held.reg_epoch = one.reg_epoch
-        held.heard(one.position if held.use is not Use.HANDED else -1, one.end, m.now_ms)
+        held.update_offsets(one.position if held.use is not PartitionUse.HANDED else -1, one.end, m.now_ms)
 
 
 def _try_again(m: BalancedMemberState, code: int, reason: str) -> None:
@@ -255,7 +255,7 @@ def _on_heartbeat(m: BalancedMemberState, sent_ms: int, reply: MemberHeartbeatRe
             registering.jump_if_wanted(m, held)
 
 
-def hear_push(m: BalancedMemberState, event: Pushed) -> None:
+def on_push(m: BalancedMemberState, event: Pushed) -> None:
     """Send a heartbeat at once, whose reply has the news of the group."""
     if isinstance(event.message, PartitionsLost | PartitionsChanged) and event.message.group_id == m.group_id:
         m.timers.pop(BalancedTimer.HEARTBEAT, None)

@@ -4,7 +4,14 @@ from functools import partial
 
 from muster.core.balancing import coordinator
 from muster.core.balancing.events import DescribeAsked, ShutdownAsked
-from muster.core.balancing.member import IN_USE, BalancedMemberState, BalancedTimer, CoordinatorAnswer, Phase, Use
+from muster.core.balancing.member import (
+    IN_USE,
+    BalancedMemberState,
+    BalancedTimer,
+    CoordinatorAnswer,
+    PartitionUse,
+    Phase,
+)
 from muster.core.balancing.results import Code, failure, success
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import DescribeBalanced, DescribeBalancedReply, LeaveMember, ReleasedKey
@@ -45,7 +52,7 @@ def _leave(m: BalancedMemberState) -> LeaveMember:
     return LeaveMember(m.group_id, m.consumer_id, m.member_epoch, tuple((m.released | released).values()))
 
 
-def _is_consumed(m: BalancedMemberState, use: Use, last_consumed: bool) -> bool:
+def _is_consumed(m: BalancedMemberState, use: PartitionUse, last_consumed: bool) -> bool:
     """Return whether an unconfirmed batch counts as consumed, which the application's settings decide."""
     return not m.config.rolls_back_unconfirmed if use in IN_USE else last_consumed
 
@@ -75,7 +82,7 @@ def describe(m: BalancedMemberState, event: DescribeAsked) -> None:
         m.end(operation, m.refused)
         return
 
-    def heard(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+    def on_reply(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         found = None
         if isinstance(answer.reply, DescribeBalancedReply):
             found = next((one for one in answer.reply.groups if one.group_id == m.group_id), None)
@@ -86,4 +93,4 @@ def describe(m: BalancedMemberState, event: DescribeAsked) -> None:
         else:
             m.end(operation, success(found))
 
-    coordinator.ask(m, lambda: DescribeBalanced((m.group_id,)), heard)
+    coordinator.ask(m, lambda: DescribeBalanced((m.group_id,)), on_reply)

@@ -43,7 +43,7 @@ class BalancedTimer(enum.IntEnum):
     CLOSING = 2  # end of the wait before it leaves
 
 
-class Use(enum.Enum):
+class PartitionUse(enum.Enum):
     """Uses of an owned partition; only an IDLE one can be taken."""
 
     IDLE = "idle"
@@ -53,7 +53,7 @@ class Use(enum.Enum):
     CONFIRMING = "confirming"
 
 
-IN_USE = frozenset({Use.FETCHING, Use.HANDED, Use.CONFIRMING})
+IN_USE = frozenset({PartitionUse.FETCHING, PartitionUse.HANDED, PartitionUse.CONFIRMING})
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +68,7 @@ class Held:
     max: int
     updated_ms: int
     confirmed: int
-    use: Use = Use.IDLE
+    use: PartitionUse = PartitionUse.IDLE
     token: int = 0
     last_consumed: bool = True
     next_offset: int | None = None
@@ -85,7 +85,7 @@ class Held:
         """The offset to report as consumed when the partition is released."""
         return self.next_offset if self.use in IN_USE else self.confirmed
 
-    def heard(self, curr: int, end: int, now_ms: int) -> None:
+    def update_offsets(self, curr: int, end: int, now_ms: int) -> None:
         """Store offsets from the coordinator; a value below 0 never replaces a known one."""
         self.curr = curr if curr >= 0 else self.curr
         self.max = end if end >= 0 else self.max
@@ -298,7 +298,7 @@ class BalancedMemberState:
         held = self.keys.pop(key, None)
         if held is not None:
             self.owned_version += 1
-            if held.use is Use.IDLE:
+            if held.use is PartitionUse.IDLE:
                 self.idle.remove(held)
         leaving = self.leaving.pop(key, None)
         if leaving is not None:
@@ -322,18 +322,18 @@ class BalancedMemberState:
             return
         held.reader, held.next_offset = None, None
         if pause_ms > 0:
-            held.use = Use.RESTING
+            held.use = PartitionUse.RESTING
             self.rests += 1
             heapq.heappush(self.resting, (self.now_ms + pause_ms, self.rests, held))
         else:
-            held.use = Use.IDLE
+            held.use = PartitionUse.IDLE
             self.idle.append(held)
 
     def wake_rested(self) -> None:
         while self.resting and self.resting[0][0] <= self.now_ms:
             held = heapq.heappop(self.resting)[2]
-            if self.is_current(held) and held.use is Use.RESTING:
-                held.use = Use.IDLE
+            if self.is_current(held) and held.use is PartitionUse.RESTING:
+                held.use = PartitionUse.IDLE
                 self.idle.append(held)
 
     def takeable(self) -> Held | None:

@@ -151,7 +151,7 @@ def ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]"
         item = RegisterItem(key, max(offset, FROM_STORED), is_first=key not in m.granted_once)
         return RegisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,))
 
-    def heard(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+    def on_reply(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         item = RegisteredPartition(key)
         code, reason = answer.code, answer.reason
         if isinstance(answer.reply, RegisterPartitionsReply) and not code:
@@ -163,7 +163,7 @@ def ask_for(m: BalancedMemberState, key: str, offset: int, then: "partial[None]"
                 reason = said.error_message or said.error_code.name
         then(m, code, reason, item)
 
-    coordinator.ask(m, make, heard)
+    coordinator.ask(m, make, on_reply)
 
 
 def look_at_doubts(m: BalancedMemberState) -> None:
@@ -219,7 +219,7 @@ def _unregister(m: BalancedMemberState, held: Held, consumed: bool, operation: i
     key, item = held.key, ReleasedKey(held.key, held.reg_epoch, consumed, held.done_to)
     m.drop(key)
 
-    def heard(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
+    def on_reply(m: BalancedMemberState, answer: CoordinatorAnswer) -> None:
         trouble = ""
         if answer.code and answer.code != Code.NO_NODE:
             trouble = answer.reason
@@ -232,7 +232,7 @@ def _unregister(m: BalancedMemberState, held: Held, consumed: bool, operation: i
             m.released[key] = item
         _end_giving_back(m, key, operation, trouble)
 
-    coordinator.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,)), heard)
+    coordinator.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,)), on_reply)
 
 
 def go_on(m: BalancedMemberState, held: Held) -> None:
@@ -270,7 +270,7 @@ def _jump(m: BalancedMemberState, held: Held) -> None:
 def _jumped(held: Held, m: BalancedMemberState, code: int, reason: str, item: RegisteredPartition) -> None:
     if not code and m.is_current(held):
         held.reg_epoch, held.last_consumed, held.confirmed = item.reg_epoch, True, item.position
-        held.heard(item.position, item.end, m.now_ms)
+        held.update_offsets(item.position, item.end, m.now_ms)
     elif code in _NOT_OURS:
         m.note("partition lost", key=held.key, why=reason)
         m.drop(held.key)

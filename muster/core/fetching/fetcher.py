@@ -13,7 +13,7 @@ from membership.events import CallFailed, HangUp, MemberEffect, MemberEvent, Nod
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.buffer import FailedFetch, FetchBuffer, TakenRecords, Taking
 from muster.core.fetching.leaders import Leaders
-from muster.core.fetching.questions import Asked, PositionQuestions, by_topic
+from muster.core.fetching.position_requests import PartitionRequest, PositionRequests, by_topic
 from muster.core.fetching.records import ConsumerRecord, FetchedRecords
 from muster.core.fetching.retries import Retries
 from muster.core.fetching.sessions import FetchSession, SessionRequest
@@ -47,7 +47,7 @@ _SESSION_LOST = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVAL
 class _SentFetch(msgspec.Struct, frozen=True):
     message: Message
     node: NodeAddress | None
-    asked: Mapping[TopicPartition, Asked]
+    requests: Mapping[TopicPartition, PartitionRequest]
     deadline_ms: int
 
 
@@ -64,7 +64,7 @@ class Fetcher:
         self._leaders = Leaders()
         self._buffer = FetchBuffer(subscription)
         self._retries = Retries(settings, self._leaders, jitter)
-        self._questions = PositionQuestions(subscription, settings, self._leaders, self._retries, self._report)
+        self._position_requests = PositionRequests(subscription, settings, self._leaders, self._retries, self._report)
         self._sessions: dict[NodeAddress, FetchSession] = {}
         self._quiet_until_ms: dict[NodeAddress, int] = {}
         self._sent: dict[int, _SentFetch] = {}
@@ -154,9 +154,9 @@ class Fetcher:
             return None
         return max(0, end - offset)
 
-    def hear_metadata(self, reply: MetadataReply) -> None:
+    def update_metadata(self, reply: MetadataReply) -> None:
         """Use metadata that was requested elsewhere."""
-        self._leaders.hear(reply)
+        self._leaders.on_metadata(reply)
 
     def close(self, now_ms: int) -> list[MemberEffect]:
         """Send a last request to each node with a fetch session, and no others. `step` still handles replies, and
@@ -183,32 +183,32 @@ class Fetcher:
         busy = {(sent.node, type(sent.message)) for sent in self._sent.values() if sent.node is not None}
         for node, wanted in self._wanted({node for node, kind in busy if kind is Fetch}).items():
             request = self._session(node).request(
-                {one: self._fetch_partition(one, asked) for one, asked in wanted.items()}
+                {one: self._fetch_partition(one, partition) for one, partition in wanted.items()}
             )
             self._call(self._fetch(request, self._settings.max_wait_ms), node, wanted)
-        for node, question, asked in self._questions.plan(busy):
-            self._call(question, node, asked)
+        for node, message, requests in self._position_requests.plan(busy):
+            self._call(message, node, requests)
 
-    def _wanted(self, busy: set[NodeAddress]) -> dict[NodeAddress, dict[TopicPartition, Asked]]:
+    def _wanted(self, busy: set[NodeAddress]) -> dict[NodeAddress, dict[TopicPartition, PartitionRequest]]:
         """Return the partitions to fetch from each node that is free (docs/spec/consumer-client.md#B2)."""
         buffered = self._buffer.partitions()
-        wanted: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
+        wanted: dict[NodeAddress, dict[TopicPartition, PartitionRequest]] = {}
         for one, position in self._subscription.items():
             leader = self._leaders.at(one)
             if leader is None or one in buffered or position.retry_at_ms > self._now_ms or not position.is_valid:
                 continue
-            self._questions.check(position, leader)
+            self._position_requests.check(position, leader)
             node = self._leaders.reader(one, self._now_ms) or leader.node
             if node in busy or self._quiet_until_ms.get(node, 0) > self._now_ms or not position.is_fetchable:
                 continue
             assert position.offset is not None
-            wanted.setdefault(node, {})[one] = Asked(position, position.offset, leader.epoch)
+            wanted.setdefault(node, {})[one] = PartitionRequest(position, position.offset, leader.epoch)
         return wanted
 
-    def _fetch_partition(self, one: TopicPartition, asked: Asked) -> FetchPartition:
+    def _fetch_partition(self, one: TopicPartition, request: PartitionRequest) -> FetchPartition:
         owner_epoch = self.grants.epochs.get(one, -1)
         return FetchPartition(
-            one.partition, asked.number, self._settings.partition_max_bytes, asked.epoch, owner_epoch=owner_epoch
+            one.partition, request.number, self._settings.partition_max_bytes, request.epoch, owner_epoch=owner_epoch
         )
 
     def _fetch(self, request: SessionRequest, max_wait_ms: int) -> Fetch:
@@ -252,11 +252,13 @@ class Fetcher:
             names = sorted({one.topic for one in doubtful})
             self._call(Metadata(tuple(MetadataTopic(name) for name in names)), None, {})
 
-    def _call(self, message: Message, node: NodeAddress | None, asked: Mapping[TopicPartition, Asked]) -> None:
+    def _call(
+        self, message: Message, node: NodeAddress | None, requests: Mapping[TopicPartition, PartitionRequest]
+    ) -> None:
         self._calls_made += 1
         wait_ms = message.max_wait_ms if isinstance(message, Fetch) else 0
         deadline_ms = self._now_ms + self._settings.request_timeout_ms + wait_ms
-        self._sent[self._calls_made] = _SentFetch(message, node, asked, deadline_ms)
+        self._sent[self._calls_made] = _SentFetch(message, node, requests, deadline_ms)
         self._effects.append(SendRequest(self._calls_made, node, message))
 
     def _flush(self) -> list[MemberEffect]:
@@ -290,20 +292,20 @@ class Fetcher:
             if not self._is_closing:
                 self._on_fetch(sent, sent.node, reply)
         elif isinstance(reply, ListOffsetsReply):
-            self._questions.hear_offsets(sent.asked, reply)
+            self._position_requests.on_offsets_reply(sent.requests, reply)
         elif isinstance(reply, OffsetForLeaderEpochReply):
-            self._questions.hear_epochs(sent.asked, reply)
+            self._position_requests.on_epochs_reply(sent.requests, reply)
         elif isinstance(sent.message, OffsetForLeaderEpoch) and reply is not None:
-            self._questions.give_up_validating(sent.asked)
+            self._position_requests.give_up_validating(sent.requests)
         else:
-            self._doubt_all(sent.asked)
+            self._doubt_all(sent.requests)
 
     def _on_metadata(self, reply: Message | None) -> None:
         if not isinstance(reply, MetadataReply):
             self._look_later()
             self._effects.append(HangUp(None))
             return
-        self._leaders.hear(reply)
+        self._leaders.on_metadata(reply)
         if self._asks_for_all:
             age_ms = max(self._settings.metadata_max_age_ms, self._settings.retry_backoff_ms)
             self._leaders_until_ms = self._now_ms + age_ms
@@ -316,7 +318,7 @@ class Fetcher:
         session = self._session(node)
         if not isinstance(reply, FetchReply):
             session.failed()
-            self._doubt_all(sent.asked)
+            self._doubt_all(sent.requests)
             return
         answers: dict[TopicPartition, FetchPartitionReply] = {}
         for topic in reply.responses:
@@ -325,24 +327,26 @@ class Fetcher:
         self._quiet_until_ms.pop(node, None)
         if reply.throttle_time_ms > 0:
             self._quiet_until_ms[node] = self._now_ms + reply.throttle_time_ms
-        if session.heard(reply.error_code, reply.session_id, answers, reply.throttle_time_ms):
+        if session.on_reply(reply.error_code, reply.session_id, answers, reply.throttle_time_ms):
             for one, answer in answers.items():
-                asked = sent.asked.get(one)
-                if asked is not None and self._subscription.at(one) is asked.position:
-                    self._on_partition(one, asked, answer, node)
+                request = sent.requests.get(one)
+                if request is not None and self._subscription.at(one) is request.position:
+                    self._on_partition(one, request, answer, node)
         elif reply.error_code not in _SESSION_LOST | {ErrorCode.NONE}:
-            self._doubt_all(sent.asked)
+            self._doubt_all(sent.requests)
         elif session.failures > 1:
             self._quiet_until_ms[node] = self._retries.at_ms(session.failures - 2)
 
-    def _on_partition(self, one: TopicPartition, asked: Asked, answer: FetchPartitionReply, node: NodeAddress) -> None:
-        position, code = asked.position, answer.error_code
-        if position.offset != asked.number or position.state is not PositionState.FETCHING:
+    def _on_partition(
+        self, one: TopicPartition, request: PartitionRequest, answer: FetchPartitionReply, node: NodeAddress
+    ) -> None:
+        position, code = request.position, answer.error_code
+        if position.offset != request.number or position.state is not PositionState.FETCHING:
             return
         position.trouble = ErrorCode.NONE if code.retriable and code not in _LASTING else code
         if code != ErrorCode.NONE:
             self._subscription.move_to_end(one)
-            self._on_error(one, asked, code, node)
+            self._on_error(one, request, code, node)
             return
         position.failures = 0
         _take_over(position, answer)
@@ -350,15 +354,15 @@ class Fetcher:
             until_ms = self._now_ms + self._settings.metadata_max_age_ms
             self._leaders.prefer(one, answer.preferred_read_replica, until_ms)
         if answer.records:
-            self._buffer.add(FetchedRecords(one, position, asked.number, answer, self._settings))
+            self._buffer.add(FetchedRecords(one, position, request.number, answer, self._settings))
 
-    def _on_error(self, one: TopicPartition, asked: Asked, code: ErrorCode, node: NodeAddress) -> None:
+    def _on_error(self, one: TopicPartition, request: PartitionRequest, code: ErrorCode, node: NodeAddress) -> None:
         """Handle a partition's error (docs/spec/consumer-client.md#B4)."""
-        position = asked.position
+        position = request.position
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             leader = self._leaders.at(one)
             if not (self._leaders.forget_preferred(one) and leader is not None and leader.node != node):
-                self._out_of_range(one, asked)
+                self._out_of_range(one, request)
         elif code in _REPORTED:
             self._retries.later(position)
             self._report(one, position, Refused(code, f"{one} cannot be read: {code.name}"))
@@ -367,8 +371,8 @@ class Fetcher:
         else:
             self._retries.later(position)
 
-    def _out_of_range(self, one: TopicPartition, asked: Asked) -> None:
-        position, offset = asked.position, asked.number
+    def _out_of_range(self, one: TopicPartition, request: PartitionRequest) -> None:
+        position, offset = request.position, request.number
         if self._settings.reset is OffsetReset.NONE:
             sentence = f"offset {offset} of {one} is out of range, and auto_offset_reset is 'none': seek to go on"
             self._retries.later(position)
@@ -379,10 +383,10 @@ class Fetcher:
     def _report(self, one: TopicPartition, position: Position, error: MusterError) -> None:
         self._buffer.add(FailedFetch(one, position, error))
 
-    def _doubt_all(self, asked: Mapping[TopicPartition, Asked]) -> None:
-        for one, question in asked.items():
-            if self._subscription.at(one) is question.position:
-                self._retries.elsewhere(one, question.position)
+    def _doubt_all(self, requests: Mapping[TopicPartition, PartitionRequest]) -> None:
+        for one, request in requests.items():
+            if self._subscription.at(one) is request.position:
+                self._retries.elsewhere(one, request.position)
 
     def _look_later(self) -> None:
         self._metadata_at_ms = self._retries.at_ms(self._metadata_failures)

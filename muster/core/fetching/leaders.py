@@ -75,7 +75,7 @@ class Leaders:
         self._nodes[node.node_id] = node
         return True
 
-    def hear(self, reply: MetadataReply) -> None:
+    def on_metadata(self, reply: MetadataReply) -> None:
         self._nodes.update(nodes_of(reply))
         for topic in reply.topics:
             if topic.name is None:

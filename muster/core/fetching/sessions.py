@@ -59,7 +59,7 @@ class FetchSession:
         self._partitions.update(changed)
         return SessionRequest(self._id, self._epoch, changed, forgotten)
 
-    def heard(
+    def on_reply(
         self, error_code: ErrorCode, session_id: int, answered: Collection[TopicPartition], throttle_time_ms: int = 0
     ) -> bool:
         """Handle the reply to the last request; return false if its partitions must not be used."""

@@ -34,7 +34,7 @@ class ConsumerMetrics:
 
     # -- as an observer
 
-    def asked(self, message: Message, now_ms: int) -> None:
+    def on_request(self, message: Message, now_ms: int) -> None:
         if isinstance(message, Heartbeat):
             self._heartbeat_at_ms = now_ms
         elif isinstance(message, JoinGroup) and self._rebalancing_from_ms is None:
@@ -42,7 +42,7 @@ class ConsumerMetrics:
         elif isinstance(message, LeaveGroup):
             self._rebalancing_from_ms = None
 
-    def answered(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
+    def on_reply(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
         if isinstance(reply, FetchReply):
             self._fetches.record(took_ms, now_ms)
             self._bytes.record(_bytes_of(reply), now_ms)
@@ -54,7 +54,7 @@ class ConsumerMetrics:
         elif reply is not None and kind is Heartbeat:
             self._heartbeats.record(took_ms, now_ms)
 
-    def told(self, effect: MemberEffect) -> None:
+    def on_effect(self, effect: MemberEffect) -> None:
         """Ignore other effects, since requests are enough."""
 
     def _step_of_rebalance(self, reply: Message | None, took_ms: int, now_ms: int) -> None:

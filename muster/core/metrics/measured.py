@@ -14,13 +14,13 @@ class Observer(Protocol):
     def kinds(self) -> frozenset[type[Message]]:
         """The types of requests to observe."""
 
-    def asked(self, message: Message, now_ms: int) -> None:
+    def on_request(self, message: Message, now_ms: int) -> None:
         """Called when a request of one of the types is sent."""
 
-    def answered(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
+    def on_reply(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
         """Called with the reply; None if there will be none."""
 
-    def told(self, effect: MemberEffect) -> None:
+    def on_effect(self, effect: MemberEffect) -> None:
         """Called with any other effect."""
 
 
@@ -30,22 +30,22 @@ class MeasuredCore:
     def __init__(self, core: DrivenCore, observer: Observer) -> None:
         self._core = core
         self._observer = observer
-        self._asked: dict[int, tuple[type[Message], int]] = {}
+        self._pending: dict[int, tuple[type[Message], int]] = {}
 
     def step(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
         if isinstance(event, Replied | CallFailed | Departed):
-            asked = self._asked.pop(event.call, None)
-            if asked is not None:
-                kind, sent_ms = asked
+            pending = self._pending.pop(event.call, None)
+            if pending is not None:
+                kind, sent_ms = pending
                 reply = event.reply if isinstance(event, Replied) else None
-                self._observer.answered(kind, reply, max(now_ms - sent_ms, 0), now_ms)
+                self._observer.on_reply(kind, reply, max(now_ms - sent_ms, 0), now_ms)
         effects = self._core.step(event, now_ms)
         for effect in effects:
             if not isinstance(effect, SendRequest):
-                self._observer.told(effect)
+                self._observer.on_effect(effect)
             elif (kind := type(effect.message)) in self._observer.kinds:
-                self._asked[effect.call] = (kind, now_ms)
-                self._observer.asked(effect.message, now_ms)
+                self._pending[effect.call] = (kind, now_ms)
+                self._observer.on_request(effect.message, now_ms)
         return effects
 
     @property

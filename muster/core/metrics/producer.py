@@ -22,20 +22,20 @@ class ProducerMetrics:
 
     # -- as an observer
 
-    def asked(self, message: Message, now_ms: int) -> None:
+    def on_request(self, message: Message, now_ms: int) -> None:
         self._in_flight += 1
         if isinstance(message, Produce):
             for topic in message.topic_data:
                 for one in topic.partition_data:
                     self._batches.record(len(one.records), now_ms)
 
-    def answered(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
+    def on_reply(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
         self._in_flight -= 1
         if isinstance(reply, ProduceReply):
             self._requests.record(took_ms, now_ms)
             self._throttles.record(reply.throttle_time_ms, now_ms)
 
-    def told(self, effect: MemberEffect) -> None:
+    def on_effect(self, effect: MemberEffect) -> None:
         if isinstance(effect, Delivered):
             self._sent += len(effect.handles)
         elif isinstance(effect, Undelivered):

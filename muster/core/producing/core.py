@@ -303,7 +303,7 @@ class Producing:
             return
         if sent.message is Metadata:
             if isinstance(reply, MetadataReply):
-                self._topics.hear(reply, self._now_ms)
+                self._topics.on_metadata(reply, self._now_ms)
             else:
                 self._topics.ask_later(self._now_ms)
                 self._effects.append(HangUp(None))

@@ -16,7 +16,7 @@ class Placing:
         """`first_turn` should differ between producers, since all would begin with the same partition otherwise."""
         self._first_turn = first_turn
         self._batch_bytes = batch_bytes
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, _PartitionRun] = {}
 
     def place(self, topic: str, key: bytes | None, size: int, count: int, topics: ProducerTopics) -> int:
         """Return the partition of a record with so many bytes, and count them there."""
@@ -24,7 +24,7 @@ class Placing:
             return partition_of(key, count)
         turn = self._turns.get(topic)
         if turn is None:
-            turn = self._turns[topic] = _Turn(_with_leader(self._first_turn, topic, count, topics))
+            turn = self._turns[topic] = _PartitionRun(_with_leader(self._first_turn, topic, count, topics))
         partition = turn.partition
         turn.bytes += size
         if turn.bytes >= self._batch_bytes:
@@ -33,7 +33,7 @@ class Placing:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _PartitionRun:
     partition: int
     bytes: int = 0
 

@@ -72,7 +72,7 @@ class ProducerTopics:
         self._asked = sorted(self._wanted)
         return Metadata(tuple(MetadataTopic(name) for name in self._asked))
 
-    def hear(self, reply: MetadataReply, now_ms: int) -> None:
+    def on_metadata(self, reply: MetadataReply, now_ms: int) -> None:
         nodes = nodes_of(reply)
         self._brokers = sorted(one for one in nodes.values() if one.speaks)
         for topic in reply.topics:

@@ -65,7 +65,7 @@ class TransactionalProducing(Producing):
             super()._on_reply(call, reply)
             return
         del self._sent[call]
-        doubted = self._transactions.hear(reply, self._now_ms)
+        doubted = self._transactions.on_reply(reply, self._now_ms)
         if doubted is not None:
             self._effects.append(HangUp(doubted))
         if self._transactions.fatal is not None:

@@ -71,7 +71,7 @@ class TransactionPhase(enum.Enum):
 
 class Transactions:
     """The producer's id, its open transaction, and the requests that both need. `next_request` returns one at a time,
-    `hear` takes its reply."""
+    `on_reply` takes its reply."""
 
     def __init__(self, transactional_id: str, timeout_ms: int, backoff_ms: Callable[[int], int]) -> None:
         self.transactional_id = transactional_id
@@ -228,7 +228,7 @@ class Transactions:
 
     # -- replies
 
-    def hear(self, reply: Message | None, now_ms: int) -> NodeAddress | None:
+    def on_reply(self, reply: Message | None, now_ms: int) -> NodeAddress | None:
         """Handle the reply to the last request; None if there will be none. Return the node whose connection may be
         broken, if there is one."""
         asked, self._asked = self._asked, None

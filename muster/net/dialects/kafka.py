@@ -22,7 +22,7 @@ from muster.net.dialects.handshake_errors import (
     unsayable,
 )
 from muster.net.dialects.reply_normalisation import in_full
-from muster.net.dialects.versions import CannotBeSaid, choose
+from muster.net.dialects.versions import NoCommonVersion, choose
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
@@ -141,7 +141,7 @@ class KafkaClientSession:
         login, offered = self._login, self._offered
         assert login is not None and offered is not None
         try:
-            more = login.hear(reply)
+            more = login.on_reply(reply)
         except LoginRefused as refused:
             raise login_refused(refused) from None
         if more is not None:
@@ -156,7 +156,7 @@ class KafkaClientSession:
     def _send_login(self, message: Message, offered: dict[int, ApiVersion]) -> None:
         try:
             self._send(_SentRequest(_OF_US, message, choose(message, offered)))
-        except CannotBeSaid as cannot:
+        except NoCommonVersion as cannot:
             raise LoginFailed(ErrorCode.UNSUPPORTED_VERSION, f"one cannot log in there: {cannot}") from None
 
     def _send_waiting(self, offered: dict[int, ApiVersion]) -> None:
@@ -167,7 +167,7 @@ class KafkaClientSession:
     def _send_request(self, number: int, message: Message, offered: dict[int, ApiVersion]) -> None:
         try:
             self._send(_SentRequest(number, message, choose(message, offered)))
-        except CannotBeSaid as cannot:
+        except NoCommonVersion as cannot:
             self._refuse(number, ErrorReply(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
         except Exception as reason:  # noqa: BLE001  (as in `Exchange.say`: whatever the encoder trips over)
             self._refuse(number, unsayable(message, reason))

@@ -127,8 +127,10 @@ class NativeClientSession:
         sentence = said.error_message
         if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
             sentence = _ASKS_NOBODY
-        heard = SaslAuthenticateReply(reply.error_code, sentence or None, reply.auth_bytes, reply.session_lifetime_ms)
-        self._continue_login(login, heard)
+        sasl_reply = SaslAuthenticateReply(
+            reply.error_code, sentence or None, reply.auth_bytes, reply.session_lifetime_ms
+        )
+        self._continue_login(login, sasl_reply)
         if login.is_done:
             self._login = None
             if login.session_lifetime_ms:
@@ -136,9 +138,9 @@ class NativeClientSession:
                 self._renew_at_ms = self._now_ms + login.session_lifetime_ms * 4 // 5
             self._out, self._held = self._out + self._held, b""
 
-    def _continue_login(self, login: SaslClient, heard: SaslHandshakeReply | SaslAuthenticateReply) -> None:
+    def _continue_login(self, login: SaslClient, reply: SaslHandshakeReply | SaslAuthenticateReply) -> None:
         try:
-            more: SaslAuthenticate | None = login.hear(heard)
+            more: SaslAuthenticate | None = login.on_reply(reply)
         except LoginRefused as refused:
             raise login_refused(refused) from None
         if more is not None:

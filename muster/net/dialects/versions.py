@@ -27,7 +27,7 @@ _TIMESTAMPS: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
 _KEY_TYPES: Final = {0: 0, 1: 1, 2: 6}
 
 
-class CannotBeSaid(Exception):
+class NoCommonVersion(Exception):
     """Raised if no version fits; the text names the request and the versions of both sides."""
 
 
@@ -37,15 +37,15 @@ def choose(message: Message, offered: Mapping[int, ApiVersion]) -> int:
     name = kind.__name__
     api = BY_MESSAGE.get(kind)
     if api is None:
-        raise CannotBeSaid(f"Kafka's protocol has no {name}: ask musterd at its native listener")
+        raise NoCommonVersion(f"Kafka's protocol has no {name}: ask musterd at its native listener")
     theirs = offered.get(api.key)
     if theirs is None:
-        raise CannotBeSaid(f"the server does not offer {name} (API {api.key})")
+        raise NoCommonVersion(f"the server does not offer {name} (API {api.key})")
     oldest, newest = max(api.request.oldest, _oldest(message)), min(api.request.newest, _newest(message))
     version = min(newest, theirs.max_version)
     if version < max(oldest, theirs.min_version):
         ours = f"versions {oldest} to {newest}" if oldest < newest else f"version {oldest}"
-        raise CannotBeSaid(
+        raise NoCommonVersion(
             f"{name} (API {api.key}) is needed in {ours}, and the server offers {theirs.min_version} to "
             f"{theirs.max_version}"
         )

@@ -72,7 +72,9 @@ async def test_callbacks_come_in_the_order_of_the_ends_and_each_to_its_end(
     def at_once(one: Done) -> None:
         told.append(one.operation)
 
-    numbers = [operations.number_later(partial(call_application, callback)) for callback in (later, at_once, later)]
+    numbers = [
+        operations.number_with_callback(partial(call_application, callback)) for callback in (later, at_once, later)
+    ]
     for number in reversed(numbers):
         operations.ended(done(number))
     await runner.run(operations.finish_later_ones(0))

@@ -43,7 +43,7 @@ class _SimDriver(SimMember):
             super()._carry_out(effect)
         assert self.driven is not None
         if isinstance(effect, OperationEnded) or len(self.notes) > before:
-            self.driven.tell(effect)
+            self.driven.on_effect(effect)
 
 
 class SimDrivers:

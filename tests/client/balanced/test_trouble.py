@@ -145,7 +145,7 @@ def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> No
         pauses.append(member.now_ms - failed_ms)
         ((number, message),) = calls
         assert isinstance(message, FindCoordinator)
-        coordinator.hear(member, Replied(number, here))
+        coordinator.on_reply(member, Replied(number, here))
         ((number, message),) = called()
         coordinator.lost(member, CallFailed(number, is_unreached=True))
     assert pauses == [0, 100, 200]

@@ -8,7 +8,7 @@ from membership.events import CallFailed, MemberEvent, Replied, SendRequest
 from muster.net.dialects import ClientDialect, LoginFailed, open_session
 from muster.net.dialects.handshake_errors import HandshakeRefused
 from muster.net.dialects.kafka import KafkaClientSession
-from muster.net.exchange import Exchange, heard
+from muster.net.exchange import Exchange, receive_data
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.login import SaslClient
@@ -79,7 +79,7 @@ def talk(session: KafkaClientSession, broker: Broker, data: bytes) -> list[Nativ
 def converse(exchange: Exchange, broker: Broker, data: bytes) -> list[MemberEvent]:
     events: list[MemberEvent] = []
     while data:
-        events += exchange.hear(broker.receive(data))
+        events += exchange.receive_data(broker.receive(data))
         data = exchange.take_data()
     return events
 
@@ -185,12 +185,12 @@ def test_without_a_login_there_is_none() -> None:
 
 def test_an_exchange_says_when_it_is_let_in_and_what_was_asked_in_vain() -> None:
     exchange, broker = Exchange(open_session(ClientDialect.KAFKA, "c", logins=plain)), Broker(OFFER, IN)
-    data = exchange.say(SendRequest(1, None, BEAT), 5)
+    data = exchange.encode_request(SendRequest(1, None, BEAT), 5)
     was_let_in = exchange.is_let_in
     assert converse(exchange, broker, data) == [Replied(1, HeartbeatReply(), "")]
     assert (was_let_in, exchange.is_let_in) == (False, True)
     refused = Exchange(open_session(ClientDialect.KAFKA, "c", logins=plain))
-    data = refused.say(SendRequest(1, None, BEAT), 5)
+    data = refused.encode_request(SendRequest(1, None, BEAT), 5)
     broker = Broker(OFFER, NO)
     with pytest.raises(LoginFailed):
         converse(refused, broker, data)
@@ -202,7 +202,7 @@ def test_a_listener_with_tls_is_known_by_its_alert(dialect: ClientDialect) -> No
     session = open_session(dialect, "c")
     session.encode_request(BEAT)
     with pytest.raises(ProtocolViolation, match="speaks TLS: the security protocol SSL is wanted"):
-        heard(session, bytes.fromhex("15030300020246"))
+        receive_data(session, bytes.fromhex("15030300020246"))
 
 
 @pytest.mark.parametrize("dialect", list(ClientDialect))
@@ -210,5 +210,5 @@ def test_other_nonsense_is_told_as_it_is(dialect: ClientDialect) -> None:
     session = open_session(dialect, "c")
     session.encode_request(BEAT)
     with pytest.raises(ProtocolViolation) as raised:
-        heard(session, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        receive_data(session, b"HTTP/1.1 400 Bad Request\r\n\r\n")
     assert "TLS" not in str(raised.value)

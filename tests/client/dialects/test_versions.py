@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.net.dialects.versions import NEWEST_BY_NAME, CannotBeSaid, choose
+from muster.net.dialects.versions import NEWEST_BY_NAME, NoCommonVersion, choose
 from protocol.apis import BY_MESSAGE, WIRE_APIS
 from protocol.kafka.fields import NEWEST, FieldGroup, Inline, Many
 from protocol.messages import Message
@@ -111,7 +111,7 @@ def test_the_newest_that_both_know_and_that_says_all(message: Message, oldest: i
         assert choose(message, {key: ApiVersion(key, 0, theirs)}) == theirs
     assert choose(message, EVERYTHING) == newest
     for too_old_or_new in (ApiVersion(key, 0, oldest - 1), ApiVersion(key, newest + 1, 99)):
-        with pytest.raises(CannotBeSaid):
+        with pytest.raises(NoCommonVersion):
             choose(message, {key: too_old_or_new})
 
 
@@ -129,6 +129,6 @@ def test_the_newest_that_both_know_and_that_says_all(message: Message, oldest: i
 def test_what_cannot_be_said_is_named_with_its_versions(
     message: Message, offered: tuple[int, int, int], sentence: str
 ) -> None:
-    with pytest.raises(CannotBeSaid) as raised:
+    with pytest.raises(NoCommonVersion) as raised:
         choose(message, {offered[0]: ApiVersion(*offered)})
     assert str(raised.value) == sentence

@@ -23,17 +23,17 @@ def told(leader: int, epoch: int, topic_id: bytes = bytes(16)) -> MetadataReply:
 
 def test_word_of_an_older_epoch_is_not_believed() -> None:
     leaders = Leaders()
-    leaders.hear(told(0, 4))
-    leaders.hear(told(1, 3))
+    leaders.on_metadata(told(0, 4))
+    leaders.on_metadata(told(1, 3))
     assert leaders.at(P0) == Leader(A, 4)
-    leaders.hear(told(1, 5))
+    leaders.on_metadata(told(1, 5))
     assert leaders.at(P0) == Leader(B, 5)
 
 
 def test_a_topic_made_anew_begins_its_epochs_anew() -> None:
     leaders = Leaders()
-    leaders.hear(told(0, 4, b"1" * 16))
-    leaders.hear(told(1, 0, b"2" * 16))
+    leaders.on_metadata(told(0, 4, b"1" * 16))
+    leaders.on_metadata(told(1, 0, b"2" * 16))
     assert leaders.at(P0) == Leader(B, 0)
     assert leaders.topic_name("", b"2" * 16) == "t"
 
@@ -41,7 +41,7 @@ def test_a_topic_made_anew_begins_its_epochs_anew() -> None:
 def test_a_leader_beside_musterd_is_one_that_speaks_kafkas_protocol() -> None:
     leaders = Leaders()
     reply = told(0, 4)
-    leaders.hear(replace(reply, brokers=tuple(replace(one, speaks="kafka") for one in reply.brokers)))
+    leaders.on_metadata(replace(reply, brokers=tuple(replace(one, speaks="kafka") for one in reply.brokers)))
     assert leaders.at(P0) == Leader(A._replace(speaks="kafka"), 4)
     assert dialect_of(A._replace(speaks="kafka"), ClientDialect.NATIVE) is ClientDialect.KAFKA
     assert dialect_of(A, ClientDialect.NATIVE) is ClientDialect.NATIVE
@@ -49,7 +49,7 @@ def test_a_leader_beside_musterd_is_one_that_speaks_kafkas_protocol() -> None:
 
 def test_a_hint_counts_if_it_is_news() -> None:
     leaders = Leaders()
-    leaders.hear(told(0, 4))
+    leaders.on_metadata(told(0, 4))
     assert not leaders.hint(P0, B, 4)
     assert leaders.hint(P0, B, 5)
     assert leaders.at(P0) == Leader(B, 5)
@@ -57,7 +57,7 @@ def test_a_hint_counts_if_it_is_news() -> None:
 
 def test_a_preferred_follower_is_read_from_while_its_lease_lasts() -> None:
     leaders = Leaders()
-    leaders.hear(told(0, 4))
+    leaders.on_metadata(told(0, 4))
     leaders.prefer(P0, 1, until_ms=100)
     assert (leaders.reader(P0, 99), leaders.reader(P0, 100)) == (B, A)
     leaders.prefer(P0, 1, until_ms=100)

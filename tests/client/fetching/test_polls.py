@@ -69,7 +69,7 @@ def test_h53_data_that_two_leaders_answer_with_is_handed_out_once() -> None:
     world.nodes[1].follows.add(P0)
     world.append(P0, 5)
     world.logs[P0].leader = 1
-    world.fetcher.hear_metadata(world._metadata())
+    world.fetcher.update_metadata(world._metadata())
     first = world.offsets(50)
     world.rest(1_000)
     assert first == [0, 1, 2, 3, 4]

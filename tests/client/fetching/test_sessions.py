@@ -139,20 +139,20 @@ BOTH = (P0, P1)
 def steady() -> FetchSession:
     session = FetchSession()
     session.request(ASKED)
-    assert session.heard(ErrorCode.NONE, 7, BOTH)
+    assert session.on_reply(ErrorCode.NONE, 7, BOTH)
     return session
 
 
 @pytest.mark.parametrize(
     ("happens", "expected"),
     [
-        (lambda s: s.heard(ErrorCode.NONE, 7, ()), (True, 7, 2)),
-        (lambda s: s.heard(ErrorCode.NONE, 7, (P0,)), (True, 7, 2)),
-        (lambda s: s.heard(ErrorCode.NONE, 7, (P0, P2)), (False, 7, 0)),
-        (lambda s: s.heard(ErrorCode.NONE, 0, (P0,)), (True, 0, 0)),
-        (lambda s: s.heard(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, ()), (False, 0, 0)),
-        (lambda s: s.heard(ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, ()), (False, 7, 0)),
-        (lambda s: s.heard(ErrorCode.UNKNOWN_SERVER_ERROR, 0, ()), (False, 7, 0)),
+        (lambda s: s.on_reply(ErrorCode.NONE, 7, ()), (True, 7, 2)),
+        (lambda s: s.on_reply(ErrorCode.NONE, 7, (P0,)), (True, 7, 2)),
+        (lambda s: s.on_reply(ErrorCode.NONE, 7, (P0, P2)), (False, 7, 0)),
+        (lambda s: s.on_reply(ErrorCode.NONE, 0, (P0,)), (True, 0, 0)),
+        (lambda s: s.on_reply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, ()), (False, 0, 0)),
+        (lambda s: s.on_reply(ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, ()), (False, 7, 0)),
+        (lambda s: s.on_reply(ErrorCode.UNKNOWN_SERVER_ERROR, 0, ()), (False, 7, 0)),
         (lambda s: s.failed(), (None, 7, 0)),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_full_answer_for_other_partitions_than_asked_begins_anew(
 ) -> None:
     session = FetchSession()
     session.request(ASKED)
-    assert session.heard(ErrorCode.NONE, 7, answered, throttle_ms) is is_used
+    assert session.on_reply(ErrorCode.NONE, 7, answered, throttle_ms) is is_used
     request = session.request(ASKED)
     assert (request.session_id, request.epoch) == (0, 0)
 
@@ -191,7 +191,7 @@ def test_the_epoch_after_the_largest_is_one() -> None:
     session = steady()
     session._epoch = 2**31 - 1
     session.request(ASKED)
-    session.heard(ErrorCode.NONE, 7, ())
+    session.on_reply(ErrorCode.NONE, 7, ())
     assert session.request(ASKED).epoch == 1
 
 

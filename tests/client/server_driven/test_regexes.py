@@ -4,7 +4,7 @@ import pytest
 
 from membership.events import Assigned, Fatal, Revoked, Subscribed, SubscribedToPattern, SubscribedToRegex
 from muster import Consumer, GroupMember
-from muster.net.dialects.versions import CannotBeSaid, choose
+from muster.net.dialects.versions import NoCommonVersion, choose
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
@@ -129,7 +129,7 @@ def test_it_is_said_in_a_version_that_has_a_place_for_it() -> None:
     key = BY_MESSAGE[ConsumerGroupHeartbeat].key
     beat = ConsumerGroupHeartbeat(GROUP, "m", 0, subscribed_topic_regex="t")
     assert choose(beat, {key: ApiVersion(key, 0, 1)}) == 1
-    with pytest.raises(CannotBeSaid, match="is needed in version 1, and the server offers 0 to 0"):
+    with pytest.raises(NoCommonVersion, match="is needed in version 1, and the server offers 0 to 0"):
         choose(beat, {key: ApiVersion(key, 0, 0)})
     assert choose(ConsumerGroupHeartbeat(GROUP, "m", 0, subscribed_topic_regex=""), {key: ApiVersion(key, 0, 0)}) == 0
 

@@ -19,8 +19,8 @@ from membership.events import MemberEffect, SendRequest, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.buffer import TakenRecords
 from muster.net.cores import Driven
-from muster.streams.pump import Pump
 from muster.streams.queue import PartitionInfo, StreamQueue
+from muster.streams.stream_fetcher import StreamFetcher
 from protocol.messages.data import Fetch
 from protocol.messages.offsets import OffsetCommit
 from tests.client.consumer_rig import GROUP, Asked, Callback, SimDriver, _Node
@@ -261,9 +261,9 @@ class SimConnectors(ConnectorRig):
 
     def _watch_queues(self, patch: pytest.MonkeyPatch) -> None:
         """Check each chunk: it follows the one before, and no offset is repeated or left out under one grant."""
-        put = Pump._put
+        put = StreamFetcher._put
 
-        def puts(pump: Pump, info: PartitionInfo, queue: StreamQueue, taken: TakenRecords) -> None:
+        def puts(fetcher: StreamFetcher, info: PartitionInfo, queue: StreamQueue, taken: TakenRecords) -> None:
             by = info.partition, info.epoch
             expected = self.queued.get(by, taken.offset if info.fetched is None else info.fetched)
             if taken.offset != expected:
@@ -271,10 +271,10 @@ class SimConnectors(ConnectorRig):
             offsets = [record.offset for record in taken.records]
             if offsets != list(range(taken.offset, taken.next_offset)):
                 raise AssertionError(f"{offsets} of {info.partition} are queued as {taken.offset}-{taken.next_offset}")
-            put(pump, info, queue, taken)
+            put(fetcher, info, queue, taken)
             self.queued[by] = taken.next_offset
 
-        patch.setattr(Pump, "_put", puts)
+        patch.setattr(StreamFetcher, "_put", puts)
 
     def _check_offsets(self, who: str) -> None:
         """V6."""

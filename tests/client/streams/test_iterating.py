@@ -14,7 +14,7 @@ from muster.errors import (
     MusterError,
     OffsetGap,
 )
-from muster.streams.queue import Chunk, Gate, NoMessage, PartitionInfo, StreamQueue
+from muster.streams.queue import Chunk, DeliveryLease, NoMessage, PartitionInfo, StreamQueue
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
@@ -35,8 +35,8 @@ class Queue:
     def __init__(self, *, consumed_on_return: bool = False, consumed: int | None = 0) -> None:
         self.lease_from_ms: int | None = 0
         self.reports: list[MusterError] = []
-        self.gate = Gate(lambda: self.lease_from_ms, 6_000)
-        self.queue = StreamQueue(self.gate, 2, consumed_on_return=consumed_on_return, report=self.reports.append)
+        self.lease = DeliveryLease(lambda: self.lease_from_ms, 6_000)
+        self.queue = StreamQueue(self.lease, 2, consumed_on_return=consumed_on_return, report=self.reports.append)
         self.info = PartitionInfo(P[0], 0, 1, consumed)
 
     def put(self, first: int, end: int, *, epoch: int = 0, is_elsewhere: bool = False, holes: int = 0) -> None:
@@ -97,7 +97,7 @@ def test_a_chunk_of_an_older_epoch_is_never_handed_out() -> None:
     queue = Queue()
     queue.put(0, 2)
     assert queue.take() == 0
-    queue.gate.epoch += 1
+    queue.lease.epoch += 1
     queue.put(2, 4)  # of the old one, as a put that came late would be
     assert queue.take() is NoMessage.NOTHING
 

@@ -27,8 +27,8 @@ STUCK = {
         *STUCK,
         RebalancePhase.RUNNING,
         RebalancePhase.FINISHING,
-        RebalancePhase.TELLING_RELEASE,
-        RebalancePhase.TELLING_START,
+        RebalancePhase.BEFORE_RELEASING,
+        RebalancePhase.BEFORE_STARTING,
     ],
     ids=lambda one: one.name,
 )
@@ -45,7 +45,7 @@ def test_shutting_down_in_the_middle_leaves_the_group_and_nothing_behind(
         leaver.iterates()
     if phase in STUCK:
         stage.script = lambda who, message: Never if (who, type(message).__name__) == ("leaver", STUCK[phase]) else None
-    told = {RebalancePhase.TELLING_RELEASE: "before_releasing", RebalancePhase.TELLING_START: "before_starting"}
+    told = {RebalancePhase.BEFORE_RELEASING: "before_releasing", RebalancePhase.BEFORE_STARTING: "before_starting"}
     if phase in told:
         leaver.listener.does[told[phase]] = lambda: stage.run(5_000, until=lambda: leaver.has_stopped)
     if phase is not RebalancePhase.RUNNING:

@@ -10,7 +10,7 @@ import pytest
 from muster import GroupMember, Producer, Refused
 from muster.blocking import ClusterClient
 from muster.net.dialects import kafka
-from muster.net.dialects.versions import CannotBeSaid, choose
+from muster.net.dialects.versions import NoCommonVersion, choose
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -119,7 +119,7 @@ def test_in_the_oldest_versions_it_is_all_the_same(
     def oldest(message: Message, offered: Mapping[int, ApiVersion]) -> int:
         key = BY_MESSAGE[type(message)].key
         for version in range(offered[key].min_version, offered[key].max_version + 1):
-            with suppress(CannotBeSaid):
+            with suppress(NoCommonVersion):
                 spoken[type(message)] = choose(message, {key: ApiVersion(key, version, version)})
                 return spoken[type(message)]
         return choose(message, offered)

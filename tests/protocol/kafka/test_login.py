@@ -26,7 +26,7 @@ def begun(
     """A login that the server has answered the handshake of, and what it says then."""
     login = SaslClient(mechanism, username, password, NONCE)
     assert login.begin() == SaslHandshake(mechanism)
-    said = login.hear(OFFER)
+    said = login.on_reply(OFFER)
     assert said is not None and not login.is_done
     return login, said.auth_bytes
 
@@ -67,19 +67,19 @@ class Server:
 def test_the_example_of_rfc_7677() -> None:
     login, first = begun()
     assert first == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
-    final = login.hear(says(SAYS_FIRST))
+    final = login.on_reply(says(SAYS_FIRST))
     assert final == SaslAuthenticate(
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
     assert not login.is_done
-    assert login.hear(says(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")) is None
+    assert login.on_reply(says(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")) is None
     assert login.is_done
 
 
 def test_plain_says_everything_at_once_as_rfc_4616_has_it() -> None:
     login, first = begun("PLAIN", "tim", "tanstaaftanstaaf")
     assert first == b"\0tim\0tanstaaftanstaaf"
-    assert login.hear(says(b"")) is None
+    assert login.on_reply(says(b"")) is None
     assert login.is_done
 
 
@@ -92,9 +92,9 @@ def test_plain_says_everything_at_once_as_rfc_4616_has_it() -> None:
 def test_whoever_knows_the_password_is_let_in(mechanism: str, username: str, password: str) -> None:
     server = Server(mechanism.removeprefix("SCRAM-").replace("-", "").lower(), password)
     login, first = begun(mechanism, username, password)
-    final = login.hear(says(server.first(first)))
+    final = login.on_reply(says(server.first(first)))
     assert final is not None
-    assert login.hear(says(server.final(final.auth_bytes))) is None
+    assert login.on_reply(says(server.final(final.auth_bytes))) is None
     assert login.is_done
 
 
@@ -109,7 +109,7 @@ def test_a_password_goes_out_as_it_is_for_so_do_kafkas_brokers_keep_it() -> None
     assert first == b"\0me\0" + decomposed.encode()
     server = Server("sha256", composed)
     login, first = begun(password=decomposed)
-    final = login.hear(says(server.first(first)))
+    final = login.on_reply(says(server.first(first)))
     assert final is not None
     assert server.final(final.auth_bytes) == b"e=invalid-proof"
 
@@ -118,7 +118,7 @@ def test_a_wrong_password_is_refused_in_the_servers_own_words() -> None:
     login, _ = begun("PLAIN")
     refusal = SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: Invalid username")
     with pytest.raises(LoginRefused, match="'user' is not let in by PLAIN: Authentication failed: Invalid") as refused:
-        login.hear(refusal)
+        login.on_reply(refusal)
     assert refused.value.error_code is ErrorCode.SASL_AUTHENTICATION_FAILED
     assert not login.is_done
 
@@ -127,14 +127,14 @@ def test_a_server_of_other_mechanisms_is_told_by_what_it_offers() -> None:
     login = SaslClient("PLAIN", "user", "pencil")
     login.begin()
     with pytest.raises(LoginRefused, match="it offers SCRAM-SHA-512, OAUTHBEARER, not PLAIN"):
-        login.hear(SaslHandshakeReply(ErrorCode.UNSUPPORTED_SASL_MECHANISM, ("SCRAM-SHA-512", "OAUTHBEARER")))
+        login.on_reply(SaslHandshakeReply(ErrorCode.UNSUPPORTED_SASL_MECHANISM, ("SCRAM-SHA-512", "OAUTHBEARER")))
 
 
 def test_a_listener_without_sasl_is_told_by_its_code() -> None:
     login = SaslClient("PLAIN", "user", "pencil")
     login.begin()
     with pytest.raises(LoginRefused, match="ILLEGAL_SASL_STATE"):
-        login.hear(SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE))
+        login.on_reply(SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_listener_without_sasl_is_told_by_its_code() -> None:
 def test_a_server_that_does_not_keep_to_scram_is_told_no_proof(said: bytes, why: str) -> None:
     login, _ = begun()
     with pytest.raises(LoginRefused, match=why) as refused:
-        login.hear(says(said))
+        login.on_reply(says(said))
     assert refused.value.error_code is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
@@ -174,16 +174,16 @@ def test_a_server_that_does_not_keep_to_scram_is_told_no_proof(said: bytes, why:
 )
 def test_a_server_that_does_not_know_the_password_itself_is_not_believed(said: bytes, why: str) -> None:
     login, _ = begun()
-    login.hear(says(SAYS_FIRST))
+    login.on_reply(says(SAYS_FIRST))
     with pytest.raises(LoginRefused, match=why):
-        login.hear(says(said))
+        login.on_reply(says(said))
     assert not login.is_done
 
 
 def test_how_long_one_may_stay_is_known_at_the_end() -> None:
     login, _ = begun("PLAIN")
     assert login.session_lifetime_ms == 0
-    login.hear(SaslAuthenticateReply(session_lifetime_ms=60_000))
+    login.on_reply(SaslAuthenticateReply(session_lifetime_ms=60_000))
     assert login.session_lifetime_ms == 60_000
 
 
@@ -191,9 +191,9 @@ def test_how_long_one_may_stay_is_known_at_the_end() -> None:
 def test_another_reply_than_the_next_ends_the_login(reply: Message) -> None:
     login, _ = begun()
     with pytest.raises(LoginRefused, match=f"answered with {type(reply).__name__}"):
-        login.hear(reply)
+        login.on_reply(reply)
     with pytest.raises(LoginRefused):
-        login.hear(says(SAYS_FIRST))
+        login.on_reply(says(SAYS_FIRST))
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class _AlwaysHeard(Lease):
     def holds(self, boot_ms: int) -> bool:
         return self._of_node.holds(boot_ms)
 
-    def is_unheard(self, boot_ms: int) -> bool:
+    def is_unanswered(self, boot_ms: int) -> bool:
         return False
 
 

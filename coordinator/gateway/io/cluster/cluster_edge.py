@@ -11,11 +11,11 @@ import structlog
 
 from coordinator.cluster_log.events import ShardEvent
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, ShardRequest, TellNodes
+from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LogProblems, ShardChanged
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.config import ConfigError
-from coordinator.gateway.cluster.nodes_group import Follows, NodesGroup, NodesGroupSettings
+from coordinator.gateway.cluster.nodes_group import FollowedShards, NodesGroup, NodesGroupSettings
 from coordinator.gateway.cluster.user_data import Candidate
 from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
@@ -49,7 +49,7 @@ class ClusterPlan(NamedTuple):
     copies: int
     group_id: str
     heartbeat_ms: int
-    follows: Follows
+    follows: FollowedShards
     settings: ClusterLogSettings
     leaves_within_s: float = 10.0
     """Time for which a node that hands over its shards waits for brokers that do not answer."""
@@ -74,7 +74,7 @@ class ClusterEdge:
         self._told: tuple[str, ...] | None = None
         server.carry_out(ShardRequest, self._send)
         server.carry_out(HandedOver, self._handed_over)
-        server.carry_out(TellNodes, self._notes.tell)
+        server.carry_out(PublishNews, self._notes.publish)
 
     # --- the start ---
 

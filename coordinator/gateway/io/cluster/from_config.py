@@ -8,7 +8,7 @@ from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.cluster import OffsetsLog
 from coordinator.config.config import Config
-from coordinator.gateway.cluster.nodes_group import Follows
+from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.supervisor import Supervisor
@@ -34,7 +34,7 @@ class ClusterPart:
             config.upstream_log_replication_factor,
             config.upstream_nodes_group,
             config.upstream_nodes_heartbeat_interval_ms,
-            Follows(config.standby_shards.value),
+            FollowedShards(config.standby_shards.value),
             settings,
             notes_bytes=config.journal_retention_bytes,
         )

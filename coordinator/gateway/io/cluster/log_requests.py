@@ -9,7 +9,7 @@ from coordinator.cluster_log.events import BatchAnswered, LogRead, ProducerIdAns
 from coordinator.cluster_log.settings import transactional_id
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
 from coordinator.gateway.io.broker_clients import BrokerClients
-from coordinator.gateway.io.cluster.lanes import Lanes
+from coordinator.gateway.io.cluster.broker_queues import BrokerQueues
 from coordinator.gateway.io.cluster.leaders import MOVED, PartitionLeaders
 from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink
 from coordinator.gateway.io.cluster.producer_ids import ProducerIds
@@ -54,8 +54,8 @@ class LogRequests:
         self._alone: dict[int, BrokerClients] = {}
         """Connections of slow shards, one each: a broker answers no later request of a connection while a write waits
         for replicas."""
-        self._writes = Lanes(self._write_together, self._tasks)
-        self._reads = Lanes(self._read_together, self._tasks)
+        self._writes = BrokerQueues(self._write_together, self._tasks)
+        self._reads = BrokerQueues(self._read_together, self._tasks)
 
     def send(self, request: Request) -> None:
         """Send the request; it is always answered, with an error if need be."""

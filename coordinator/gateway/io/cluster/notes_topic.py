@@ -14,8 +14,8 @@ import structlog
 
 from coordinator.cluster_log.answers import WriteVerdict, verdict_on
 from coordinator.cluster_log.settings import NOTES_TOPIC
-from coordinator.cluster_node.effects import TellNodes
-from coordinator.cluster_node.events import NodesTold
+from coordinator.cluster_node.effects import PublishNews
+from coordinator.cluster_node.events import NewsReceived
 from coordinator.gateway.cluster.news import News, decode_news, encode_news
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
 from coordinator.gateway.io.broker_clients import BrokerClients
@@ -64,7 +64,7 @@ class NotesTopic:
         self._offset = 0
         self._has_caught_up = asyncio.Event()
 
-    def tell(self, effect: TellNodes) -> None:
+    def publish(self, effect: PublishNews) -> None:
         """Append this note or move as soon as possible."""
         self._waiting.extend(effect.news)
         if self._is_written.is_set():
@@ -144,7 +144,7 @@ class NotesTopic:
             before = self._offset
             self._offset, news = decode_news(part.records, before, self._by)
             if news:
-                self._happen(NodesTold(tuple(news)))
+                self._happen(NewsReceived(tuple(news)))
             if self._offset >= part.high_watermark:
                 self._has_caught_up.set()
             if self._offset == before:

@@ -143,12 +143,12 @@ async def to_local(config: Config, link: ClusterLink, say: Say, *, executes: boo
         if not partitions:
             raise MoveRefused(f"the cluster has no topic {OFFSETS_LOG_TOPIC}: there is nothing to move")
         if not executes:
-            _tell(await side.survey(partitions), folder, say)
+            _report(await side.survey(partitions), folder, say)
             say(f"Nothing was written. {_EXECUTE} moves it.")
             return
         moves = await side.take(partitions)
         shards = [one.records for one in moves]
-        _tell(shards, folder, say)
+        _report(shards, folder, say)
         cluster_id = (await link.metadata()).cluster_id
         if not cluster_id:
             raise MoveRefused("the cluster does not report its id")
@@ -174,7 +174,7 @@ def _check_empty(folder: Path) -> None:
         raise MoveRefused(f"{folder} is not empty: name a folder to make by --data-dir")
 
 
-def _tell(shards: Sequence[Mapping[bytes, bytes]], folder: Path, say: Say) -> None:
+def _report(shards: Sequence[Mapping[bytes, bytes]], folder: Path, say: Say) -> None:
     for index, records in enumerate(shards):
         if records:
             say(f"shard {index}: {_summary(records)}")

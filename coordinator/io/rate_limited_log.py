@@ -21,8 +21,8 @@ _NUMBERS: Final = re.compile(r"\d+")
 Level = Literal["info", "warning"]
 
 
-class _Kind:
-    """Complaints of one kind since its last line."""
+class _EventKind:
+    """Events of one kind since its last line."""
 
     __slots__ = ("count", "details", "event", "level", "timer")
 
@@ -38,22 +38,22 @@ class _Kind:
         self.count = 0
 
 
-class Complaints:
-    """Rate limit for log lines about connections. The event loop must be running when `tell` is called."""
+class RateLimitedLog:
+    """Rate limit for log lines about connections. The event loop must be running when `write` is called."""
 
     def __init__(self, every_s: float = _EVERY_S, most_kinds: int = _MOST_KINDS) -> None:
         self._every_s = every_s
         self._most_kinds = most_kinds
-        self._kinds: dict[str, _Kind] = {}
+        self._kinds: dict[str, _EventKind] = {}
 
-    def tell(self, event: str, reason: str = "", *, level: Level = "info", **details: Any) -> None:
+    def write(self, event: str, reason: str = "", *, level: Level = "info", **details: Any) -> None:
         """Log the event, now or in the kind's next line. Reasons that differ only in numbers are of one kind."""
         name = f"{event}: {_NUMBERS.sub('0', reason)}"
         if name not in self._kinds and len(self._kinds) >= self._most_kinds:
             name = event  # too many kinds: all further reasons of the event share one
         kind = self._kinds.get(name)
         if kind is None:
-            kind = self._kinds[name] = _Kind(level, event)
+            kind = self._kinds[name] = _EventKind(level, event)
         kind.count += 1
         kind.details = {**details, "reason": reason} if reason else details
         if kind.timer is None:
@@ -69,10 +69,10 @@ class Complaints:
                 kind.write()
         self._kinds.clear()
 
-    def _await_more(self, name: str, kind: _Kind) -> None:
+    def _await_more(self, name: str, kind: _EventKind) -> None:
         kind.timer = asyncio.get_running_loop().call_later(self._every_s, self._over, name, kind)
 
-    def _over(self, name: str, kind: _Kind) -> None:
+    def _over(self, name: str, kind: _EventKind) -> None:
         if not kind.count:
             del self._kinds[name]
             return

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.io.complaints import Complaints
+from coordinator.io.rate_limited_log import RateLimitedLog
 from tests.edges.musterd import running
 
 
@@ -48,27 +48,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_the_first_is_told_at_once_and_the_rest_of_the_second_as_one(clock: Clock) -> None:
-    complaints = Complaints()
+    limited_log = RateLimitedLog()
     with capture_logs() as lines:
         for number in range(20):
-            complaints.tell("connection closed", f"a frame of {number} bytes", connection=number)
+            limited_log.write("connection closed", f"a frame of {number} bytes", connection=number)
         assert [(line["count"], line["connection"]) for line in lines] == [(1, 0)]
         clock.pass_second()
         assert [(line["count"], line["connection"]) for line in lines] == [(1, 0), (19, 19)]
         assert lines[1]["reason"] == "a frame of 19 bytes"
         clock.pass_second()
         assert not clock.timers, "nothing is remembered of a kind that has stopped"
-        complaints.tell("connection closed", "a frame of 7 bytes", connection=50)
+        limited_log.write("connection closed", "a frame of 7 bytes", connection=50)
     assert len(lines) == 3
     assert lines[0]["log_level"] == "info"
 
 
 def test_kinds_do_not_wait_for_each_other_and_strangers_cannot_invent_many(clock: Clock) -> None:
-    complaints = Complaints(most_kinds=5)
+    limited_log = RateLimitedLog(most_kinds=5)
     with capture_logs() as lines:
-        complaints.tell("slow reader closed", level="warning", connection=1)
+        limited_log.write("slow reader closed", level="warning", connection=1)
         for number in range(300):
-            complaints.tell("connection closed", "no request: " + chr(97 + number % 26) * (1 + number // 26))
+            limited_log.write("connection closed", "no request: " + chr(97 + number % 26) * (1 + number // 26))
         told = len(lines)
         clock.pass_second()
     assert lines[0]["log_level"] == "warning"
@@ -78,11 +78,11 @@ def test_kinds_do_not_wait_for_each_other_and_strangers_cannot_invent_many(clock
 
 
 def test_what_is_left_is_told_at_the_end(clock: Clock) -> None:
-    complaints = Complaints()
+    limited_log = RateLimitedLog()
     with capture_logs() as lines:
         for _ in range(3):
-            complaints.tell("connection closed", "gone")
-        complaints.close()
+            limited_log.write("connection closed", "gone")
+        limited_log.close()
     assert [line["count"] for line in lines] == [1, 2]
     assert not clock.timers
 

@@ -8,15 +8,15 @@ from coordinator.gateway.io.broker_client import HostPort
 from coordinator.gateway.io.tasks import Tasks
 
 
-class OfShard(Protocol):
+class HasShard(Protocol):
     @property
     def shard(self) -> int: ...
 
 
-R = TypeVar("R", bound=OfShard)
+R = TypeVar("R", bound=HasShard)
 
 
-class Lanes(Generic[R]):
+class BrokerQueues(Generic[R]):
     """A queue for each broker. `carry` sends the waiting requests to the broker and returns once all are answered.
     Requests added in one iteration of the event loop are sent together (docs/spec/shared-log.md#Recommended.3)."""
 

@@ -13,19 +13,19 @@ from muster.core.fetching.fetcher import Fetcher
 from muster.core.fetching.settings import FetchSettings, Grants
 from muster.core.positions import ConsumerPositions
 from muster.streams.events import GrantsLost
-from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue
+from muster.streams.queue import Chunk, DeliveryLease, PartitionInfo, StreamQueue
 from protocol.errors import ErrorCode
 
 Registry = Mapping[TopicPartition, tuple[PartitionInfo, StreamQueue]]
 
 
-class Pump:
+class StreamFetcher:
     """A fetcher whose records go into queues. `step` and `next_deadline_ms` are those of a core."""
 
-    def __init__(self, settings: FetchSettings, gate: Gate, jitter: Callable[[], float]) -> None:
+    def __init__(self, settings: FetchSettings, lease: DeliveryLease, jitter: Callable[[], float]) -> None:
         self._subscription = ConsumerPositions()
         self._fetcher = Fetcher(self._subscription, settings, jitter)
-        self._gate = gate
+        self._lease = lease
         self._registry: Registry = {}
         self._is_running = False
 
@@ -100,5 +100,7 @@ class Pump:
         info.waiting += 1
         if info.consumed is None:
             info.consumed = taken.offset
-        chunk = Chunk(info, self._gate.epoch, taken.offset, taken.next_offset, taken.records, taken.error, is_elsewhere)
+        chunk = Chunk(
+            info, self._lease.epoch, taken.offset, taken.next_offset, taken.records, taken.error, is_elsewhere
+        )
         queue.put(chunk)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 R = TypeVar("R")
 
 
-class Ahead(Generic[R]):
+class BackgroundCall(Generic[R]):
     """The call begins at once. Its result need not be awaited: its thread does not keep the process alive."""
 
     def __init__(self, call: Callable[[], R]) -> None:

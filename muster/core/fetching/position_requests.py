@@ -35,7 +35,7 @@ T = TypeVar("T")
 Report = Callable[[TopicPartition, Position, MusterError], None]
 
 
-class Asked(NamedTuple):
+class PartitionRequest(NamedTuple):
     """A request about a position. `number` is the offset to fetch or to validate, or the timestamp of a ListOffsets."""
 
     position: Position
@@ -43,10 +43,10 @@ class Asked(NamedTuple):
     epoch: int = -1
 
 
-Question = tuple[NodeAddress, Message, dict[TopicPartition, Asked]]
+NodeRequest = tuple[NodeAddress, Message, dict[TopicPartition, PartitionRequest]]
 
 
-class PositionQuestions:
+class PositionRequests:
     """The pending requests about positions. `report` takes errors for the application."""
 
     def __init__(
@@ -73,32 +73,32 @@ class PositionQuestions:
         else:
             position.checked_epoch = leader.epoch
 
-    def plan(self, busy: set[tuple[NodeAddress, type[Message]]]) -> Iterator[Question]:
-        offsets: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
-        epochs: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
+    def plan(self, busy: set[tuple[NodeAddress, type[Message]]]) -> Iterator[NodeRequest]:
+        offsets: dict[NodeAddress, dict[TopicPartition, PartitionRequest]] = {}
+        epochs: dict[NodeAddress, dict[TopicPartition, PartitionRequest]] = {}
         for one, position in self._subscription.items():
             leader = self._leaders.at(one)
             if leader is None or position.retry_at_ms > self._retries.now_ms:
                 continue
             timestamp = _timestamp(position)
             if timestamp is not None and (leader.node, ListOffsets) not in busy:
-                offsets.setdefault(leader.node, {})[one] = Asked(position, timestamp, leader.epoch)
+                offsets.setdefault(leader.node, {})[one] = PartitionRequest(position, timestamp, leader.epoch)
             elif position.state is PositionState.AWAIT_VALIDATION and (leader.node, OffsetForLeaderEpoch) not in busy:
                 assert position.offset is not None
-                epochs.setdefault(leader.node, {})[one] = Asked(position, position.offset, leader.epoch)
-        for node, asked in offsets.items():
-            yield node, self._list_offsets(asked), asked
-        for node, asked in epochs.items():
-            yield node, _end_offsets(asked), asked
+                epochs.setdefault(leader.node, {})[one] = PartitionRequest(position, position.offset, leader.epoch)
+        for node, requests in offsets.items():
+            yield node, self._list_offsets(requests), requests
+        for node, requests in epochs.items():
+            yield node, _end_offsets(requests), requests
 
-    def hear_offsets(self, asked: Mapping[TopicPartition, Asked], reply: ListOffsetsReply) -> None:
+    def on_offsets_reply(self, requests: Mapping[TopicPartition, PartitionRequest], reply: ListOffsetsReply) -> None:
         for topic in reply.topics:
             for answer in topic.partitions:
                 one = TopicPartition(topic.name, answer.partition_index)
-                question = asked.get(one)
-                if question is None or not self._stands(one, question):
+                request = requests.get(one)
+                if request is None or not self._stands(one, request):
                     continue
-                position, timestamp = question.position, question.number
+                position, timestamp = request.position, request.number
                 if answer.error_code != ErrorCode.NONE or answer.offset < 0:
                     self._refused(one, position, answer.error_code, "has no known end")
                 elif position.state is PositionState.AWAIT_RESET:
@@ -108,28 +108,30 @@ class PositionQuestions:
                     position.high_watermark = max(position.high_watermark, answer.offset)
                     position.last_stable_offset = max(position.last_stable_offset, answer.offset)
 
-    def hear_epochs(self, asked: Mapping[TopicPartition, Asked], reply: OffsetForLeaderEpochReply) -> None:
+    def on_epochs_reply(
+        self, requests: Mapping[TopicPartition, PartitionRequest], reply: OffsetForLeaderEpochReply
+    ) -> None:
         for topic in reply.topics:
             for answer in topic.partitions:
                 one = TopicPartition(topic.topic, answer.partition)
-                question = asked.get(one)
-                if question is not None and self._is_validating(one, question):
-                    self._validate(one, question, answer)
+                request = requests.get(one)
+                if request is not None and self._is_validating(one, request):
+                    self._validate(one, request, answer)
 
-    def give_up_validating(self, asked: Mapping[TopicPartition, Asked]) -> None:
+    def give_up_validating(self, requests: Mapping[TopicPartition, PartitionRequest]) -> None:
         """Skip validation, since the node does not have the request: positions count as valid."""
-        for one, question in asked.items():
-            if self._is_validating(one, question):
-                question.position.validated(question.epoch)
+        for one, request in requests.items():
+            if self._is_validating(one, request):
+                request.position.validated(request.epoch)
 
-    def _validate(self, one: TopicPartition, question: Asked, answer: EpochEndOffset) -> None:
-        position, offset = question.position, question.number
+    def _validate(self, one: TopicPartition, request: PartitionRequest, answer: EpochEndOffset) -> None:
+        position, offset = request.position, request.number
         if answer.error_code in _UNABLE:
-            position.validated(question.epoch)
+            position.validated(request.epoch)
         elif answer.error_code != ErrorCode.NONE:
             self._refused(one, position, answer.error_code, "cannot be checked")
         elif answer.end_offset >= offset:
-            position.validated(question.epoch)
+            position.validated(request.epoch)
             position.failures = 0
         elif self._settings.reset is OffsetReset.NONE:
             divergent = answer.end_offset if answer.end_offset >= 0 and answer.leader_epoch >= 0 else None
@@ -152,25 +154,25 @@ class PositionQuestions:
             self._retries.later(position)
             self._report(one, position, Refused(code, f"{one} {what}: {code.name}"))
 
-    def _stands(self, one: TopicPartition, question: Asked) -> bool:
-        position = question.position
-        return self._subscription.at(one) is position and _timestamp(position) == question.number
+    def _stands(self, one: TopicPartition, request: PartitionRequest) -> bool:
+        position = request.position
+        return self._subscription.at(one) is position and _timestamp(position) == request.number
 
-    def _is_validating(self, one: TopicPartition, question: Asked) -> bool:
-        position = question.position
+    def _is_validating(self, one: TopicPartition, request: PartitionRequest) -> bool:
+        position = request.position
         return (
             self._subscription.at(one) is position
             and position.state is PositionState.AWAIT_VALIDATION
-            and position.offset == question.number
+            and position.offset == request.number
         )
 
-    def _list_offsets(self, asked: Mapping[TopicPartition, Asked]) -> ListOffsets:
-        def one(number: int, question: Asked) -> ListOffsetsPartition:
-            return ListOffsetsPartition(number, question.number, question.epoch)
+    def _list_offsets(self, requests: Mapping[TopicPartition, PartitionRequest]) -> ListOffsets:
+        def one(number: int, request: PartitionRequest) -> ListOffsetsPartition:
+            return ListOffsetsPartition(number, request.number, request.epoch)
 
         topics = (
-            ListOffsetsTopic(topic, tuple(one(number, question) for number, question in ones.items()))
-            for topic, ones in by_topic(asked).items()
+            ListOffsetsTopic(topic, tuple(one(number, request) for number, request in ones.items()))
+            for topic, ones in by_topic(requests).items()
         )
         return ListOffsets(tuple(topics), int(self._settings.isolation == Isolation.READ_COMMITTED))
 
@@ -183,21 +185,21 @@ def _timestamp(position: Position) -> int | None:
     return _END if position.wants_end and position.is_valid else None
 
 
-def _end_offsets(asked: Mapping[TopicPartition, Asked]) -> OffsetForLeaderEpoch:
-    def one(number: int, question: Asked) -> EpochPartition:
-        return EpochPartition(number, question.position.offset_epoch, question.epoch)
+def _end_offsets(requests: Mapping[TopicPartition, PartitionRequest]) -> OffsetForLeaderEpoch:
+    def one(number: int, request: PartitionRequest) -> EpochPartition:
+        return EpochPartition(number, request.position.offset_epoch, request.epoch)
 
     return OffsetForLeaderEpoch(
         tuple(
-            EpochTopic(topic, tuple(one(number, question) for number, question in ones.items()))
-            for topic, ones in by_topic(asked).items()
+            EpochTopic(topic, tuple(one(number, request) for number, request in ones.items()))
+            for topic, ones in by_topic(requests).items()
         )
     )
 
 
-def by_topic(asked: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
+def by_topic(partitions: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
     """Group by topic and number, in the given order."""
     topics: dict[str, dict[int, T]] = {}
-    for one, what in asked.items():
+    for one, what in partitions.items():
         topics.setdefault(one.topic, {})[one.partition] = what
     return topics
