@@ -23,7 +23,7 @@ def house(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> House:
     made.produce(2, 7)
 
     def answer(message: Message) -> Message:
-        reply = made.desk.ask_inside(message, call=12)
+        reply = made.node_rig.ask_inside(message, call=12)
         assert reply is not None
         return reply
 
@@ -32,7 +32,7 @@ def house(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> House:
 
 
 def test_members_are_shown_by_number_and_a_missing_one_is_warned_of(shell: Shell, house: House) -> None:
-    house.desk.wait(3_000)
+    house.node_rig.wait(3_000)
     lines = shell.lines("groups", "describe", "g")
     assert "Mode          client-balanced, its members choose what they read" in lines
     assert "Source count  3 nodes" in lines

@@ -40,10 +40,10 @@ from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.topics import CreatePartitions, GrowingTopic
 from protocol.native.client import NativeClient, Push
 from protocol.record_batch import encode_batch
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 GROUP = "orders"
-NODE = NodeAddress("desk", 9)
+NODE = NodeAddress("node", 9)
 LATENCY_MS = 1
 _LONG_MS = 600_000
 P = [TopicPartition("t", number) for number in range(12)]
@@ -73,7 +73,7 @@ class Never:
     """In place of a reply: there will be none."""
 
 
-class _Node(Desk):
+class _Node(NodeRig):
     """A node whose replies take time."""
 
     def __init__(self, say: Callable[[Send], None], **settings: Any) -> None:
@@ -173,7 +173,7 @@ class SimDriver:
         if self.waiting.pop((which, number), None) is None:
             return
         if reply is None:
-            self.last_failure = "cannot connect to desk:9"
+            self.last_failure = "cannot connect to node:9"
             self.feed(self.driven[which], CallFailed(number))
         else:
             self.has_ever_connected = True
@@ -206,7 +206,7 @@ class ConsumerRig:
     def consumer(self, who: str, *topics: str, **settings: Any) -> Consumer:
         """Make a consumer that subscribes to these topics, if any, and records every callback."""
         consumer = Consumer(
-            "desk:9",
+            "node:9",
             GROUP,
             client_id=who,
             **{"auto_offset_reset": "earliest", "enable_auto_commit": False, **settings},

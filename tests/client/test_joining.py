@@ -38,7 +38,7 @@ def test_subscribing_without_a_group_id_says_what_is_missing_and_changes_nothing
     edge: Any, how: dict[str, Any]
 ) -> None:
     async def subscribes() -> None:
-        consumer = edge("desk:9")
+        consumer = edge("node:9")
         with pytest.raises(MusterError, match="this consumer has no group_id"):
             consumer.subscribe(**how)
         consumer.assign([P[0]])  # which a subscription would exclude
@@ -131,11 +131,11 @@ def test_assigning_with_all_brokers_down_waits_without_asking_all_the_time(
     rig.append(P[0], count=3)
     rig.is_up = False
     settings: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
-    consumer = Consumer("desk:9", group_id, client_id="A", **settings)
+    consumer = Consumer("node:9", group_id, client_id="A", **settings)
     consumer.assign([P[0], P[1]])
     assert consumer.assignment == (P[0], P[1])
     began_ms = rig.now_ms
-    with pytest.raises(CannotConnect, match="desk:9"):
+    with pytest.raises(CannotConnect, match="node:9"):
         consumer.poll(10.0)
     assert rig.now_ms - began_ms == 10_000
     assert consumer.poll(0.0) == []

@@ -21,7 +21,7 @@ from coordinator.node.events import Call
 from membership.events import CallFailed, Replied, SendRequest, TimePassed
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup, JoinProtocol
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 TOPIC, SHARDS = "shards", 12
 SESSION_MS, BEAT_MS = 6_000, 300
@@ -95,9 +95,9 @@ class StagedNode:
 
 class Stage:
     def __init__(self) -> None:
-        self.desk = Desk()
-        self.desk.make_topic(TOPIC, SHARDS)
-        self.now_ms = self.desk.now_ms
+        self.node_rig = NodeRig()
+        self.node_rig.make_topic(TOPIC, SHARDS)
+        self.now_ms = self.node_rig.now_ms
         self.nodes: list[StagedNode] = []
         self._calls = 1_000
         self._waiting: dict[int, tuple[StagedNode, int]] = {}
@@ -126,7 +126,7 @@ class Stage:
         if node.is_cut:
             return
         number = self._calls
-        self.later(lambda: self.desk.step(Call(number, message)))
+        self.later(lambda: self.node_rig.step(Call(number, message)))
 
     def run(self, for_ms: int) -> None:
         """Let time pass, from deadline to deadline."""
@@ -137,7 +137,7 @@ class Stage:
             if due_ms > end_ms:
                 break
             self.now_ms = max(due_ms, self.now_ms)
-            self.desk.wait(self.now_ms - self.desk.now_ms)
+            self.node_rig.wait(self.now_ms - self.node_rig.now_ms)
             for node in self._awake():
                 node.take(node.group.step(TimePassed(), self.now_ms))
             self._settle()
@@ -146,14 +146,14 @@ class Stage:
             if self.now_ms >= end_ms:
                 break
         self.now_ms = end_ms
-        self.desk.wait(max(end_ms - self.desk.now_ms, 0))
+        self.node_rig.wait(max(end_ms - self.node_rig.now_ms, 0))
         self._settle()
 
     def _awake(self) -> Iterator[StagedNode]:
         return (node for node in self.nodes if not node.is_gone and not node.group.is_closed)
 
     def _deadlines(self) -> Iterator[int | None]:
-        yield self.desk.node.next_deadline_ms
+        yield self.node_rig.node.next_deadline_ms
         yield from (node.group.next_deadline_ms for node in self._awake())
 
     def _settle(self) -> None:
@@ -163,12 +163,12 @@ class Stage:
                 one()
             for number in self._answered():
                 node, call = self._waiting.pop(number)
-                reply = self.desk.replied.pop(number)
+                reply = self.node_rig.replied.pop(number)
                 if not node.is_gone and not node.is_cut:
                     node.take(node.group.step(Replied(call, reply), self.now_ms))
 
     def _answered(self) -> list[int]:
-        return [number for number in self._waiting if number in self.desk.replied]
+        return [number for number in self._waiting if number in self.node_rig.replied]
 
     def cut(self, node: StagedNode) -> None:
         """Cut a node off, in both directions."""

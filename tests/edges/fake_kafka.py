@@ -48,7 +48,7 @@ from protocol.messages.topics import (
 )
 from protocol.refusals import REFUSE
 from tests.edges.tcp import tcp_server
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.simulation.cluster.coordinators import ProducerIds
 from tests.simulation.cluster.partition import Partition
 
@@ -83,7 +83,7 @@ class FakeKafka:
         self.fences = True
         self.coordinator = 1
         """Broker that coordinates every group and transactional id."""
-        self.desk = Desk()
+        self.node_rig = NodeRig()
         self._producer_ids = ProducerIds(1_000, 7 * _DAY_MS)
         self._names: list[str] = []
         self._connections = 0
@@ -160,9 +160,9 @@ class FakeKafka:
     async def _ask_group(self, message: Message) -> Message:
         self._calls += 1
         number = self._calls
-        self.desk.step(Call(number, message))
-        await until(lambda: number in self.desk.replied)
-        return self.desk.replied.pop(number)
+        self.node_rig.step(Call(number, message))
+        await until(lambda: number in self.node_rig.replied)
+        return self.node_rig.replied.pop(number)
 
     async def let_time_pass(self) -> None:
         """Move the clock of the groups with the real one, until cancelled."""
@@ -170,7 +170,7 @@ class FakeKafka:
         begun_s = loop.time()
         while True:
             await asyncio.sleep(0.01)
-            self.desk.wait(int((loop.time() - begun_s) * 1_000) - self.desk.now_ms)
+            self.node_rig.wait(int((loop.time() - begun_s) * 1_000) - self.node_rig.now_ms)
 
     # --- what a broker knows ---
 

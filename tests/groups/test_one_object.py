@@ -26,15 +26,15 @@ class Closed(dict[str, Any]):
 
 
 def group_of(house: House) -> Group:
-    group = house.desk.node.core.directory["g"]
+    group = house.node_rig.node.core.directory["g"]
     assert group.shard.groups["g"] is group, "the node and the shard have one object"
-    check_kinds(group, house.desk.node.core.purgatory)
+    check_kinds(group, house.node_rig.node.core.purgatory)
     return group
 
 
 def test_a_change_of_mode_is_a_change_of_the_kind_of_one_object() -> None:
     house = House(group_initial_rebalance_delay_ms=0)
-    joined = house.desk.ask_inside(
+    joined = house.node_rig.ask_inside(
         JoinGroup(
             "g",
             SESSION_MS,
@@ -47,7 +47,7 @@ def test_a_change_of_mode_is_a_change_of_the_kind_of_one_object() -> None:
     group = group_of(house)
     assert (group.kind, group.is_empty, group.balanced) == (GroupKind.CLASSIC, False, None)
     assert house.member("a").start().error_code is ErrorCode.INCONSISTENT_MODE
-    house.desk.ask_inside(LeaveGroup("g", (LeavingMember(joined.member_id),)))
+    house.node_rig.ask_inside(LeaveGroup("g", (LeavingMember(joined.member_id),)))
     assert group_of(house).is_empty
     guest = house.started("a")
     balanced = group_of(house)
@@ -68,7 +68,7 @@ def test_a_restart_finds_the_kind_on_record(stops: bool) -> None:
     group = group_of(house)
     assert group.kind is GroupKind.CLIENT_BALANCED
     assert group.balanced is not None and list(group.balanced.members) == ["a"]
-    house.desk.wait(2 * SESSION_MS)
+    house.node_rig.wait(2 * SESSION_MS)
     assert group_of(house) is group and group.is_empty
     house.stop() if stops else house.restart()
     assert group_of(house).is_empty
@@ -84,12 +84,12 @@ def test_a_list_of_client_balanced_groups_looks_at_no_other(monkeypatch: pytest.
     house = House()
     house.started("a")
     house.started("b", group_id="h")
-    for shard in house.desk.node.core.shards:
+    for shard in house.node_rig.node.core.shards:
         monkeypatch.setattr(shard, "groups", Closed(shard.groups))
-    reply = house.desk.ask_inside(DescribeBalanced(None))
+    reply = house.node_rig.ask_inside(DescribeBalanced(None))
     assert isinstance(reply, DescribeBalancedReply)
     assert [view.group_id for view in reply.groups] == ["g", "h"]
-    house.desk.make_topic("more", 1)
+    house.node_rig.make_topic("more", 1)
 
 
 def test_requests_of_an_unknown_group_leave_no_object() -> None:
@@ -99,4 +99,4 @@ def test_requests_of_an_unknown_group_leave_no_object() -> None:
     assert guest.beat().error_code is ErrorCode.NO_NODE
     assert guest.register(0).error_code is ErrorCode.NO_NODE
     assert guest.meta().error_code is ErrorCode.NO_NODE
-    assert not house.desk.node.core.directory
+    assert not house.node_rig.node.core.directory

@@ -31,7 +31,7 @@ class Asked:
         instead = self.refused.get(type(message))
         if instead is not None:
             return instead
-        reply = self.house.desk.ask_inside(message, call=11)
+        reply = self.house.node_rig.ask_inside(message, call=11)
         assert reply is not None
         return reply
 
@@ -53,7 +53,7 @@ def house() -> House:
     classic = JoinGroup(
         "classic", SESSION_MS, protocol_type="consumer", protocols=(JoinProtocol("r"),), wants_member_id_first=False
     )
-    made.desk.ask(made.connection(), classic)
+    made.node_rig.ask(made.connection(), classic)
     return made
 
 
@@ -79,7 +79,7 @@ async def test_a_group_shows_its_members_by_number_and_what_each_reads(browser: 
     guest = house.member("m0")
     guest.epoch, guest.meta_version = 1, 1
     guest.beat(owned=(OwnedKey("1:demo:0", 1, 3), OwnedKey("1:demo:1", 1, 0)), owned_version=1)
-    house.desk.wait(2_000)
+    house.node_rig.wait(2_000)
     group = await browser.get("/v1/groups/g")
     first, second = group.pop("members")
     assert group == {
@@ -152,11 +152,11 @@ async def test_it_names_groups_that_subscribe_and_groups_that_have_commits(brows
         wants_member_id_first=False,
     )
     one = house.connection()
-    (joined,) = house.desk.ask(one, join)
+    (joined,) = house.node_rig.ask(one, join)
     assert isinstance(joined, JoinGroupReply)
-    house.desk.ask(one, SyncGroup("reader", joined.generation_id, joined.member_id))
+    house.node_rig.ask(one, SyncGroup("reader", joined.generation_id, joined.member_id))
     commit = OffsetCommit("simple", (OffsetCommitTopic("demo", (OffsetCommitPartition(0, 1),)),))
-    house.desk.ask(house.connection(), commit)
+    house.node_rig.ask(house.connection(), commit)
 
     found = (await browser.get("/v1/topics/demo/groups"))["groups"]
 
@@ -168,7 +168,7 @@ async def test_it_names_groups_that_subscribe_and_groups_that_have_commits(brows
 
 
 async def test_a_group_has_one_lag_wherever_it_is_shown(browser: Browser, house: House) -> None:
-    house.desk.make_topic("new", 2)
+    house.node_rig.make_topic("new", 2)
     house.started("n0", group_id="fresh", topics=("new",), consume_position="first")
     house.produce(1, 7, "new")
 

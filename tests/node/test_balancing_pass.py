@@ -16,7 +16,7 @@ def test_a_pass_takes_as_many_slices_as_its_partitions_need() -> None:
     for number in range(5):
         house.started("a", group_id=f"s{number}", mode="server", session_timeout_ms=1_000_000)
     house.started("b", group_id="client")
-    balancing, shards = BalancingPass(), house.desk.node.core.shards
+    balancing, shards = BalancingPass(), house.node_rig.node.core.shards
     slices = []
     for now_ms in (0, 10):
         slices.append([group.group_id for group in balancing.next_groups(shards, at(now_ms))])
@@ -31,5 +31,5 @@ def test_without_such_groups_a_pass_does_nothing() -> None:
     house = House()
     house.started("a")
     balancing = BalancingPass()
-    assert list(balancing.next_groups(house.desk.node.core.shards, at(5))) == []
+    assert list(balancing.next_groups(house.node_rig.node.core.shards, at(5))) == []
     assert balancing.delay_ms(PERIOD_MS, at(5)) == PERIOD_MS

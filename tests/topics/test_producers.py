@@ -19,8 +19,8 @@ from protocol.messages.data import (
 )
 from protocol.record_batch import encode_batch
 from tests.enumerations import share_of
-from tests.node.desk import WALL_MS as DESK_MS
-from tests.node.desk import Desk
+from tests.node.node_rig import WALL_MS as NODE_MS
+from tests.node.node_rig import NodeRig
 from tests.topics.town import WALL_MS, Town, batch, producing
 
 
@@ -174,26 +174,26 @@ def test_whatever_is_sent_again_and_whenever_the_node_crashes_each_batch_is_ther
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def node_rig() -> NodeRig:
+    return NodeRig()
 
 
-def init(desk: Desk, message: Message) -> InitProducerIdReply:
+def init(node_rig: NodeRig, message: Message) -> InitProducerIdReply:
     assert HANDLERS[InitProducerId] is init_producer_id
-    reply = desk.ask_inside(message, call=5)
+    reply = node_rig.ask_inside(message, call=5)
     assert isinstance(reply, InitProducerIdReply)
     return reply
 
 
-def test_every_producer_gets_an_id_of_its_own_with_epoch_zero(desk: Desk) -> None:
-    replies = [init(desk, InitProducerId()) for _ in range(3)]
+def test_every_producer_gets_an_id_of_its_own_with_epoch_zero(node_rig: NodeRig) -> None:
+    replies = [init(node_rig, InitProducerId()) for _ in range(3)]
     assert len({reply.producer_id for reply in replies}) == 3
     assert {(reply.error_code, reply.producer_epoch) for reply in replies} == {(ErrorCode.NONE, 0)}
 
 
-def test_a_producer_that_wants_a_clean_start_gets_another_id(desk: Desk) -> None:
-    first = init(desk, InitProducerId())
-    second = init(desk, InitProducerId(producer_id=first.producer_id, producer_epoch=first.producer_epoch))
+def test_a_producer_that_wants_a_clean_start_gets_another_id(node_rig: NodeRig) -> None:
+    first = init(node_rig, InitProducerId())
+    second = init(node_rig, InitProducerId(producer_id=first.producer_id, producer_epoch=first.producer_epoch))
     assert second.error_code is ErrorCode.NONE
     assert second.producer_id not in (-1, first.producer_id)
     assert second.producer_epoch == 0
@@ -208,53 +208,53 @@ def test_a_producer_that_wants_a_clean_start_gets_another_id(desk: Desk) -> None
         (InitProducerId(producer_epoch=0), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_had_is_refused_for_good(desk: Desk, message: InitProducerId, error: ErrorCode) -> None:
-    assert init(desk, message) == InitProducerIdReply(error)
+def test_what_cannot_be_had_is_refused_for_good(node_rig: NodeRig, message: InitProducerId, error: ErrorCode) -> None:
+    assert init(node_rig, message) == InitProducerIdReply(error)
 
 
 # --- through the node ---
 
 
-def produce(desk: Desk, data: bytes, acks: int = -1) -> ProducePartitionReply:
-    (reply,) = desk.ask(1, Produce((ProduceTopic("orders", (ProducePartition(0, data),)),), acks))
+def produce(node_rig: NodeRig, data: bytes, acks: int = -1) -> ProducePartitionReply:
+    (reply,) = node_rig.ask(1, Produce((ProduceTopic("orders", (ProducePartition(0, data),)),), acks))
     assert isinstance(reply, ProduceReply)
     return reply.responses[0].partition_responses[0]
 
 
-def test_a_producer_is_known_after_the_node_was_killed_and_started_again(desk: Desk) -> None:
-    desk.make_topic()
-    desk.connect(1)
-    producer_id = init(desk, InitProducerId()).producer_id
-    assert produce(desk, of(producer_id, 0, at_ms=DESK_MS)).base_offset == 0
-    assert produce(desk, of(producer_id, 1, at_ms=DESK_MS)).base_offset == 1
-    desk.disk.crash()
-    desk = Desk(desk.disk)
-    desk.connect(1)
-    assert produce(desk, of(producer_id, 1, at_ms=DESK_MS)).base_offset == 1
-    assert produce(desk, of(producer_id, 3)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert produce(desk, of(producer_id, 2)).base_offset == 2
+def test_a_producer_is_known_after_the_node_was_killed_and_started_again(node_rig: NodeRig) -> None:
+    node_rig.make_topic()
+    node_rig.connect(1)
+    producer_id = init(node_rig, InitProducerId()).producer_id
+    assert produce(node_rig, of(producer_id, 0, at_ms=NODE_MS)).base_offset == 0
+    assert produce(node_rig, of(producer_id, 1, at_ms=NODE_MS)).base_offset == 1
+    node_rig.disk.crash()
+    node_rig = NodeRig(node_rig.disk)
+    node_rig.connect(1)
+    assert produce(node_rig, of(producer_id, 1, at_ms=NODE_MS)).base_offset == 1
+    assert produce(node_rig, of(producer_id, 3)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(node_rig, of(producer_id, 2)).base_offset == 2
 
 
-def test_a_batch_sent_again_is_not_answered_before_the_first_is_durable(desk: Desk) -> None:
-    desk.make_topic()
-    desk.connect(1)
-    desk.holds_disk = True
+def test_a_batch_sent_again_is_not_answered_before_the_first_is_durable(node_rig: NodeRig) -> None:
+    node_rig.make_topic()
+    node_rig.connect(1)
+    node_rig.holds_disk = True
     message = Produce((ProduceTopic("orders", (ProducePartition(0, of(9, 0)),)),))
-    assert desk.ask(1, message) == []
-    assert desk.ask(1, message) == []
-    while desk.flushes:
-        desk.flush()
-    first, second = desk.heard(1)
+    assert node_rig.ask(1, message) == []
+    assert node_rig.ask(1, message) == []
+    while node_rig.flushes:
+        node_rig.flush()
+    first, second = node_rig.heard(1)
     assert first == second
 
 
 def test_a_producer_that_wrote_nothing_for_long_is_forgotten() -> None:
-    desk = Desk(producer_id_expiration_ms=60_000)
-    desk.make_topic()
-    desk.connect(1)
-    produce(desk, of(9, 0))
-    desk.wait(1_000)
-    produce(desk, of(8, 0))
-    desk.wait(60_000)
-    assert produce(desk, of(9, 7)).base_offset == 2, "taken at its word"
-    assert produce(desk, of(8, 7)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    node_rig = NodeRig(producer_id_expiration_ms=60_000)
+    node_rig.make_topic()
+    node_rig.connect(1)
+    produce(node_rig, of(9, 0))
+    node_rig.wait(1_000)
+    produce(node_rig, of(8, 0))
+    node_rig.wait(60_000)
+    assert produce(node_rig, of(9, 7)).base_offset == 2, "taken at its word"
+    assert produce(node_rig, of(8, 7)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -8,20 +8,20 @@ import pytest
 from muster.core.balancing.events import DisconnectAsked
 from muster.core.balancing.loop import rebalance_once
 from protocol.messages.balanced import RegisterItem
-from tests.client.balanced.rigs import STAGES, BalancedRig
+from tests.client.balanced.rigs import RIGS, BalancedRig
 from tests.client.balanced.world import SimMember
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
-@pytest.fixture(params=STAGES)
+@pytest.fixture(params=RIGS)
 def world(request: pytest.FixtureRequest) -> BalancedRig:
     """Two partitions of three records each, a batch a record."""
-    stage = STAGES[request.param]().make("t", 2)
+    rig = RIGS[request.param]().make("t", 2)
     for key in (K0, K1):
         for number in range(3):
-            stage.append(key, b"%s-%d" % (key.encode(), number))
-    return stage
+            rig.append(key, b"%s-%d" % (key.encode(), number))
+    return rig
 
 
 def reader(world: BalancedRig, *keys: str, who: str = "A", **settings: object) -> SimMember:

@@ -9,7 +9,7 @@ import pytest
 from muster.balanced import BalancedConfig
 from muster.core.balancing.events import ConfirmAsked
 from muster.core.balancing.loop import rebalance_once
-from tests.client.balanced.rigs import NodeRig
+from tests.client.balanced.rigs import BalancedNodeRig
 from tests.client.balanced.world import Question, SimMember
 
 PAGE = Path(__file__).parents[3] / "docs" / "balanced.md"
@@ -18,7 +18,7 @@ HEARTBEAT_MS, CONFIRM_MS = 10_000, 3_000
 _TICK_MS, _WRITE_MS = 50, 500
 
 
-class PeriodRig(NodeRig):
+class PeriodRig(BalancedNodeRig):
     """A node that wakes by itself, and balances once in a period."""
 
     def __init__(self, period_ms: int) -> None:

@@ -18,10 +18,10 @@ K0 = "1:t:0"
 
 @pytest.fixture
 def world() -> ModelRig:
-    stage = ModelRig()
-    stage.make("t", 1)
-    stage.append(K0, b"a")
-    return stage
+    rig = ModelRig()
+    rig.make("t", 1)
+    rig.append(K0, b"a")
+    return rig
 
 
 def reader(world: ModelRig, *keys: str, **settings: object) -> SimMember:

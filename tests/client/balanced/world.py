@@ -190,7 +190,7 @@ class SimMember:
     def messages(self, kind: str) -> list[Any]:
         return [message for _, message in self.sent if type(message).__name__ == kind]
 
-    # -- the stage
+    # -- the rig
 
     def feed(self, event: MemberEvent) -> None:
         for effect in self.core.step(event, self.world.now_ms):

@@ -67,7 +67,7 @@ class SimApplication:
         self.streaming, self.who = streaming, who
         self.errors: list[Exception] = []
         self.connector = StreamsConnector(
-            "desk:9",
+            "node:9",
             GROUP,
             client_id=who,
             on_error=self.errors.append,

@@ -105,7 +105,7 @@ class SimConnectors(ConnectorRig):
         self._watch_grants(patch)
         self._watch_queues(patch)
         ids = CountingIds()
-        patch.setattr("tests.node.desk.CountingIds", lambda: ids)  # no id is given twice, by whichever daemon
+        patch.setattr("tests.node.node_rig.CountingIds", lambda: ids)  # no id is given twice, by whichever daemon
         super().__init__(patch, log_retention_ms=-1)
         self.plot = _Plot()
         for topic, partitions in topics.items():

@@ -223,7 +223,7 @@ def test_a_connector_that_reaches_nobody_says_so(monkeypatch: pytest.MonkeyPatch
     stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.is_up = False
     player = stage.player("C1", request_timeout_ms=3_000)
-    with pytest.raises(CannotConnect, match="desk"):
+    with pytest.raises(CannotConnect, match="node"):
         player.reads(t=1)
     assert stage.now_ms < 6_000
     player.leave()

@@ -127,15 +127,15 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from((1, 3_000, 6_000, 29_999, 60_000)))
     def time_passes(self, ms: int) -> None:
-        self.house.desk.wait(ms)
+        self.house.node_rig.wait(ms)
 
     @rule()
     def nobody_looks_at_leases_for_a_while(self) -> None:
-        self.house.desk.now_ms += 6_000
+        self.house.node_rig.now_ms += 6_000
 
     @rule(full=st.booleans())
     def the_disk_fills_up_or_heals(self, full: bool) -> None:
-        self.house.desk.store.disk_full = full
+        self.house.node_rig.store.disk_full = full
 
     @rule()
     def power_fails(self) -> None:
@@ -147,16 +147,16 @@ class AnyHistory(RuleBasedStateMachine):
     def the_topic_grows(self) -> None:
         if self.partitions < 3:
             self.partitions += 1
-            self.house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 2 + self.partitions),)))
+            self.house.node_rig.ask_inside(CreatePartitions((GrowingTopic("demo", 2 + self.partitions),)))
 
     @rule()
     def an_operator_wants_the_end(self) -> None:
-        self.house.desk.ask_inside(ConsumeFromMax(("g",), "op"))
+        self.house.node_rig.ask_inside(ConsumeFromMax(("g",), "op"))
 
     # --- what holds ---
 
     def _group(self) -> Any:
-        group = self.house.desk.node.core.directory.get("g")
+        group = self.house.node_rig.node.core.directory.get("g")
         return None if group is None else group.balanced
 
     def _grant(self, key: str) -> tuple[str, int] | None:
@@ -168,11 +168,11 @@ class AnyHistory(RuleBasedStateMachine):
         """Return the owner whose lease has not expired by the clock, even if no event has noticed."""
         group = self._group()
         member = None if group is None else group.owner(("demo", partition))
-        return member.consumer_id if member and member.deadline_ms > self.house.desk.now_ms else None
+        return member.consumer_id if member and member.deadline_ms > self.house.node_rig.now_ms else None
 
     @invariant()
     def nobody_is_stuck_and_nothing_is_miscounted(self) -> None:
-        core = self.house.desk.node.core
+        core = self.house.node_rig.node.core
         for shard in core.shards:
             assert shard.state is ShardState.ACTIVE
             check_expirations(shard)
@@ -181,7 +181,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def replaying_the_log_gives_the_same(self) -> None:
-        compare_with_replay(self.house.desk.node)
+        compare_with_replay(self.house.node_rig.node)
 
     @invariant()
     def epochs_and_versions_never_go_back(self) -> None:

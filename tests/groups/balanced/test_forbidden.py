@@ -25,18 +25,18 @@ SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 @pytest.fixture
 def house() -> House:
     house = House(partitions=2)
-    house.desk.make_topic("other", 1)
+    house.node_rig.make_topic("other", 1)
     return house
 
 
 def change(house: House, name: str, operation: int, value: str | None = None, group_id: str = "g") -> None:
-    error, *_ = altered(house.desk, ResourceType.GROUP, group_id, AlterableConfig(name, operation, value))
+    error, *_ = altered(house.node_rig, ResourceType.GROUP, group_id, AlterableConfig(name, operation, value))
     assert error is ErrorCode.NONE
 
 
 def started(guest: Guest, **fields: Any) -> tuple[ErrorCode, str]:
     request = StartMember(consumer_id=guest.consumer_id, **{**guest.fields, **fields})
-    reply = guest.house.desk.ask_inside(request, call=11)
+    reply = guest.house.node_rig.ask_inside(request, call=11)
     assert isinstance(reply, StartMemberReply)
     return reply.error_code, reply.error_message
 
@@ -95,9 +95,9 @@ def test_a_fetch_that_waits_is_told(house: House) -> None:
     a = house.started("a")
     a.register(0)
     item = FetchItem("1:demo:0", a.grants["1:demo:0"])
-    assert house.desk.ask(a.connection, FetchRegistered("g", "a", a.epoch, (item,), 5_000)) == []
+    assert house.node_rig.ask(a.connection, FetchRegistered("g", "a", a.epoch, (item,), 5_000)) == []
     change(house, TOPICS, SET, "demo")
-    house.desk.wait(5_000)
+    house.node_rig.wait(5_000)
     (reply,) = (one for one in a.told() if isinstance(one, FetchRegisteredReply))
     assert [one.error_code for one in reply.items] == [ErrorCode.FORBIDDEN]
 

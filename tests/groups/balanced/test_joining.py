@@ -93,7 +93,7 @@ def test_what_is_malformed_is_refused_by_the_server_too(fields: dict[str, Any]) 
     house = House()
     reply = house.member("a", **fields).start()
     assert reply.error_code is ErrorCode.BAD_REQUEST
-    assert admit_client_balanced(house.desk.node.core, "") is ErrorCode.BAD_REQUEST
+    assert admit_client_balanced(house.node_rig.node.core, "") is ErrorCode.BAD_REQUEST
 
 
 def test_a_consumer_id_that_is_blank_is_refused() -> None:
@@ -120,7 +120,7 @@ def test_cb10_two_members_of_one_number_the_second_hears_who_holds_it() -> None:
     house.started("a", source_count=3, node_id=1)
     guest = house.member("b", source_count=3, node_id=1)
     request = StartMember("g", "b", ("demo",), source_count=3, node_id=1)
-    reply = house.desk.ask_inside(request)
+    reply = house.node_rig.ask_inside(request)
     assert isinstance(reply, StartMemberReply)
     assert reply.error_code is ErrorCode.DUPLICATE_NODE_ID and "held by a at" in reply.error_message
     assert guest.start().error_code is ErrorCode.DUPLICATE_NODE_ID
@@ -139,9 +139,9 @@ def test_cb11_a_node_that_crashed_is_let_in_again_when_its_session_is_over() -> 
     house = House()
     house.started("a", source_count=3, node_id=1)
     again = house.member("a2", source_count=3, node_id=1)
-    house.desk.wait(SESSION_MS - 1)
+    house.node_rig.wait(SESSION_MS - 1)
     assert again.start().error_code is ErrorCode.DUPLICATE_NODE_ID
-    house.desk.wait(1)
+    house.node_rig.wait(1)
     assert again.start().error_code is NONE
     assert [one.consumer_id for one in house.view().members] == ["a2"]
 
@@ -194,7 +194,7 @@ def test_cb13_the_same_object_may_come_again_with_another_number() -> None:
 
 def test_cb14_when_the_last_member_has_left_anything_may_be_agreed_on_anew() -> None:
     house = House()
-    house.desk.make_topic("other", 2)
+    house.node_rig.make_topic("other", 2)
     assert house.started("a", source_count=3, node_id=0).leave().error_code is NONE
     house.started("b", source_count=4, node_id=3, topics=("other",), filters={"other": ("f",)})
     view = house.view()
@@ -218,27 +218,27 @@ def test_cb15_where_nobody_counts_numbers_may_be_equal() -> None:
 def test_cb16_one_mode_a_group_whoever_comes_first() -> None:
     house = House(group_initial_rebalance_delay_ms=0)
     classic = house.connection()
-    (joined,) = house.desk.ask(classic, join())
+    (joined,) = house.node_rig.ask(classic, join())
     assert isinstance(joined, JoinGroupReply) and joined.error_code is NONE
     assert code(house, "a") is ErrorCode.INCONSISTENT_MODE
     house.started("b", group_id="other")
-    (refused,) = house.desk.ask(classic, join("other"))
+    (refused,) = house.node_rig.ask(classic, join("other"))
     assert isinstance(refused, JoinGroupReply)
     assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_cb17_the_mode_is_checked_before_the_topics() -> None:
     house = House()
-    house.desk.make_topic("other", 1)
-    house.desk.ask(house.connection(), join())
+    house.node_rig.make_topic("other", 1)
+    house.node_rig.ask(house.connection(), join())
     assert code(house, "a", topics=("other",), source_count=2, node_id=0) is ErrorCode.INCONSISTENT_MODE
 
 
 @pytest.mark.parametrize("topics", [("demo",), ("demo", "more", "most"), ("demo", "most")])
 def test_cb18_the_set_of_topics_is_the_same_or_it_is_refused(topics: tuple[str, ...]) -> None:
     house = House()
-    house.desk.make_topic("more", 1)
-    house.desk.make_topic("most", 1)
+    house.node_rig.make_topic("more", 1)
+    house.node_rig.make_topic("most", 1)
     house.started("a", topics=("demo", "more"))
     assert code(house, "b", topics=topics) is ErrorCode.INCONSISTENT_TOPICS
     assert code(house, "c", topics=("more", "demo", "demo")) is NONE
@@ -266,9 +266,9 @@ def test_cb21_the_server_assigns_nothing_to_groups_that_balance_themselves() -> 
     server = house.started("s", group_id="s", mode="server")
     guests = [house.started(f"m{number}", group_id=f"g{number}") for number in range(200)]
     classic = house.connection()
-    house.desk.ask(classic, join("classic"))
+    house.node_rig.ask(classic, join("classic"))
     for _ in range(3):
-        house.desk.wait(period_ms)
+        house.node_rig.wait(period_ms)
         assert server.beat().assignment == tuple(f"1:demo:{number}" for number in range(4)), "a pass has run"
         for guest in guests:
             reply = guest.beat()
@@ -290,51 +290,51 @@ def test_while_members_live_nobody_else_commits_deletes_offsets_or_the_group() -
     house = House()
     guest = house.started("a")
     for message in (commit(), commit("a", 1)):
-        refused = house.desk.ask_inside(message)
+        refused = house.node_rig.ask_inside(message)
         assert isinstance(refused, OffsetCommitReply)
         assert refused.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    deleted = house.desk.ask_inside(OffsetDelete("g", (OffsetDeleteTopic("demo", (0,)),)))
+    deleted = house.node_rig.ask_inside(OffsetDelete("g", (OffsetDeleteTopic("demo", (0,)),)))
     assert isinstance(deleted, OffsetDeleteReply) and deleted.error_code is ErrorCode.NON_EMPTY_GROUP
-    gone = house.desk.ask_inside(DeleteGroups(("g",)))
+    gone = house.node_rig.ask_inside(DeleteGroups(("g",)))
     assert isinstance(gone, DeleteGroupsReply) and gone.results[0].error_code is ErrorCode.NON_EMPTY_GROUP
     guest.leave()
-    committed = house.desk.ask_inside(commit())
+    committed = house.node_rig.ask_inside(commit())
     assert isinstance(committed, OffsetCommitReply) and not committed.topics[0].partitions[0].error_code
-    gone = house.desk.ask_inside(DeleteGroups(("g",)))
+    gone = house.node_rig.ask_inside(DeleteGroups(("g",)))
     assert isinstance(gone, DeleteGroupsReply) and gone.results[0].error_code is NONE
     assert house.view().error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert not any(shard.groups for shard in house.desk.node.core.shards)
+    assert not any(shard.groups for shard in house.node_rig.node.core.shards)
 
 
 def test_tools_see_the_group_as_one_of_a_type_of_its_own() -> None:
     house = House()
     guest = house.started("a", instance_id="i")
-    listed = house.desk.ask_inside(ListGroups(types_filter=("client-balanced",)))
+    listed = house.node_rig.ask_inside(ListGroups(types_filter=("client-balanced",)))
     assert isinstance(listed, ListGroupsReply)
     assert [(one.group_id, one.group_state) for one in listed.groups] == [("g", "Stable")]
-    described = house.desk.ask_inside(DescribeGroups(("g",)))
+    described = house.node_rig.ask_inside(DescribeGroups(("g",)))
     assert isinstance(described, DescribeGroupsReply)
     (group,) = described.groups
     assert (group.group_state, group.protocol_type) == ("Stable", "client-balanced")
     assert [(one.member_id, one.group_instance_id) for one in group.members] == [("a", "i")]
-    node = house.desk.ask_inside(DescribeNode())
+    node = house.node_rig.ask_inside(DescribeNode())
     assert isinstance(node, DescribeNodeReply)
     assert (node.group_states["Stable"], node.group_states["Empty"], node.gauges["members"]) == (1, 0, 1)
     assert (node.gauges["client_balanced_groups"], node.gauges["client_balanced_members"]) == (1, 1)
     guest.leave()
-    listed = house.desk.ask_inside(ListGroups())
+    listed = house.node_rig.ask_inside(ListGroups())
     assert isinstance(listed, ListGroupsReply)
     assert [(one.group_id, one.group_state, one.group_type) for one in listed.groups] == [("g", "Empty", "classic")]
 
 
 def test_what_was_committed_survives_a_change_of_mode() -> None:
     house = House(group_initial_rebalance_delay_ms=0)
-    house.desk.ask_inside(commit())
+    house.node_rig.ask_inside(commit())
     house.produce(0, 9)
     guest = house.started("a")
     assert guest.register(0).position == 7
     guest.leave()
-    (joined,) = house.desk.ask(house.connection(), join())
+    (joined,) = house.node_rig.ask(house.connection(), join())
     assert isinstance(joined, JoinGroupReply) and joined.error_code is NONE
     assert house.committed(0) == 7
 
@@ -350,8 +350,8 @@ def test_a_full_group_takes_nobody_else() -> None:
 def test_a_member_of_a_group_of_which_nothing_else_is_on_record_is_one_after_a_crash() -> None:
     house = House(2)
     commit = OffsetCommit("g", (OffsetCommitTopic("demo", (OffsetCommitPartition(0, 1),)),))
-    house.desk.ask_inside(commit)  # a simple group, of which there are offsets alone; and then none
-    house.desk.ask_inside(OffsetDelete("g", (OffsetDeleteTopic("demo", (0,)),)))
+    house.node_rig.ask_inside(commit)  # a simple group, of which there are offsets alone; and then none
+    house.node_rig.ask_inside(OffsetDelete("g", (OffsetDeleteTopic("demo", (0,)),)))
     house.started("a", source_count=2, node_id=0)
     for again in (house.restart, house.stop):
         again()

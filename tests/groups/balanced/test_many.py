@@ -22,7 +22,7 @@ from protocol.messages.groups import DeleteGroups
 from protocol.messages.topics import DeletableTopic, DeleteTopics
 from tests.groups.balanced.house import SESSION_MS, Guest, House
 from tests.groups.checks import balanced_groups, balanced_of, check_balanced, check_same
-from tests.node.desk import NO_ROOM, Desk
+from tests.node.node_rig import NO_ROOM, NodeRig
 from tests.node.test_ownership import Streams
 
 PARTITIONS, PIECE = 600, 50
@@ -47,15 +47,15 @@ def owning_all(house: House, consumer_id: str) -> Guest:
 
 def check_restart(house: House) -> None:
     """Check that the live state equals the state loaded from the log."""
-    live = house.desk.node.core.shard_of("g")
-    check_balanced(balanced_groups(live)["g"], house.desk.node.core.purgatory)
+    live = house.node_rig.node.core.shard_of("g")
+    check_balanced(balanced_groups(live)["g"], house.node_rig.node.core.purgatory)
     house.restart()
-    check_same(live, house.desk.node.core.shard_of("g"))
+    check_same(live, house.node_rig.node.core.shard_of("g"))
 
 
 def test_a_lease_ends_that_covers_more_than_one_batch_can_say(house: House) -> None:
     guest = owning_all(house, "a")
-    house.desk.wait(SESSION_MS + 1)
+    house.node_rig.wait(SESSION_MS + 1)
     assert not house.view().members
     lost = next(one for one in guest.told() if isinstance(one, PartitionsLost))
     assert len(lost.keys) == PARTITIONS
@@ -67,7 +67,7 @@ def test_while_the_disk_is_full_half_of_it_may_end_and_the_rest_does_when_there_
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guest = owning_all(house, "a")
-    append, taken = house.desk.store._wal_append, []
+    append, taken = house.node_rig.store._wal_append, []
 
     def some(name: bytes, batch: bytes) -> int:
         if b"__consumer_offsets" in name:
@@ -76,13 +76,13 @@ def test_while_the_disk_is_full_half_of_it_may_end_and_the_rest_does_when_there_
                 return NO_ROOM
         return append(name, batch)
 
-    monkeypatch.setattr(house.desk.store, "_wal_append", some)
-    house.desk.wait(SESSION_MS + 1)
+    monkeypatch.setattr(house.node_rig.store, "_wal_append", some)
+    house.node_rig.wait(SESSION_MS + 1)
     owners = house.owners()
     assert 0 < sum(owner is None for owner in owners.values()) < PARTITIONS
     assert [one.consumer_id for one in house.view().members] == ["a"] and not guest.told()
     monkeypatch.undo()
-    house.desk.wait(1_000)
+    house.node_rig.wait(1_000)
     assert not house.view().members
     check_restart(house)
 
@@ -97,11 +97,11 @@ def test_a_member_leaves_and_lets_go_of_more_than_one_batch_can_say(house: House
 
 def test_a_topic_goes_of_which_more_is_owned_than_one_batch_can_say(house: House) -> None:
     guest = owning_all(house, "a")
-    house.desk.ask_inside(DeleteTopics((DeletableTopic("demo"),)))
-    house.desk.wait(1)
+    house.node_rig.ask_inside(DeleteTopics((DeletableTopic("demo"),)))
+    house.node_rig.wait(1)
     assert not house.view().partitions
     assert [len(one.keys) for one in house.view().members] == [0]
-    house.desk.make_topic("demo", 2)
+    house.node_rig.make_topic("demo", 2)
     assert set(house.owners().values()) == {None}
     assert guest.beat(owned=()).error_code is ErrorCode.NONE
     check_restart(house)
@@ -109,7 +109,7 @@ def test_a_topic_goes_of_which_more_is_owned_than_one_batch_can_say(house: House
 
 def test_a_group_is_deleted_that_remembers_more_than_one_batch_can_say(house: House) -> None:
     owning_all(house, "a").leave()
-    reply: Any = house.desk.ask_inside(DeleteGroups(("g",)))
+    reply: Any = house.node_rig.ask_inside(DeleteGroups(("g",)))
     assert [one.error_code for one in reply.results] == [ErrorCode.NONE]
     assert house.view().error_code is ErrorCode.GROUP_ID_NOT_FOUND
     house.restart()
@@ -117,23 +117,23 @@ def test_a_group_is_deleted_that_remembers_more_than_one_batch_can_say(house: Ho
 
 
 def test_a_streams_member_that_falls_silent_or_lets_go_of_all_does_so_whatever_it_owns() -> None:
-    desk = Desk(**SMALL_BATCHES)
-    desk.make_topic("orders", PARTITIONS)
-    streams = Streams(desk)
+    node_rig = NodeRig(**SMALL_BATCHES)
+    node_rig.make_topic("orders", PARTITIONS)
+    streams = Streams(node_rig)
     streams.join(1)
     streams.settle({1: dict.fromkeys(range(PARTITIONS), 0)})
     owners = claimed(streams)
     assert set(streams.release(1)) == {ErrorCode.NONE}
     assert not list(owners)
     assert claimed(streams) is owners
-    desk.wait(60_000)
+    node_rig.wait(60_000)
     assert not list(owners)
 
 
 def claimed(streams: Streams) -> Owners:
     for first in range(0, PARTITIONS, PIECE):
         streams.epochs(1, dict.fromkeys(range(first, first + PIECE), 0))
-    owners = streams.desk.node.core.directory["g"].classic.owners
+    owners = streams.node_rig.node.core.directory["g"].classic.owners
     assert owners is not None and len(list(owners)) == PARTITIONS
     return owners
 
@@ -142,7 +142,7 @@ def test_members_that_fall_silent_together_go_together(monkeypatch: pytest.Monke
     house = House(1, group_max_size=200)
     for number in range(100):
         house.started(f"a{number}")
-    shard = house.desk.node.core.shard_of("g")
+    shard = house.node_rig.node.core.shard_of("g")
     seen: list[int] = []
     apply = applying.apply
 
@@ -151,28 +151,28 @@ def test_members_that_fall_silent_together_go_together(monkeypatch: pytest.Monke
         apply(group, record)
 
     monkeypatch.setattr(applying, "apply", noted)
-    house.desk.wait(SESSION_MS - 1)
+    house.node_rig.wait(SESSION_MS - 1)
     house.started("late")
     seen.clear()
-    house.desk.wait(1)
+    house.node_rig.wait(1)
     assert seen == [1]
     assert [one.consumer_id for one in house.view().members] == ["late"]
-    check_balanced(balanced_groups(shard)["g"], house.desk.node.core.purgatory)
+    check_balanced(balanced_groups(shard)["g"], house.node_rig.node.core.purgatory)
 
 
 def test_of_other_topics_nothing_is_looked_at_from_the_first_moment() -> None:
     house = House(2)
     house.started("a")
-    group = balanced_of(house.desk.node.core)
+    group = balanced_of(house.node_rig.node.core)
     before = group.meta
-    house.desk.make_topic("other", 1)
+    house.node_rig.make_topic("other", 1)
     assert group.meta is before
 
 
 def test_who_comes_to_a_group_is_no_reason_to_make_its_list_again() -> None:
     house = House(2)
     house.started("a")
-    group = balanced_of(house.desk.node.core)
+    group = balanced_of(house.node_rig.node.core)
     before, version = group.meta, group.on_record.meta_version
     other = house.started("b")
     assert group.meta is before and other.meta_version == version
@@ -180,7 +180,7 @@ def test_who_comes_to_a_group_is_no_reason_to_make_its_list_again() -> None:
     held = other.held()
     assert [one.key for one in other.start(held=held).granted] == ["1:demo:1"]
     assert group.meta is before
-    house.desk.make_topic("more", 1)
+    house.node_rig.make_topic("more", 1)
     assert other.start(topics=("more",)).error_code is ErrorCode.INCONSISTENT_TOPICS
     for guest in (other, house.started("a")):
         guest.leave()
@@ -190,7 +190,7 @@ def test_who_comes_to_a_group_is_no_reason_to_make_its_list_again() -> None:
 
 def test_a_group_reads_no_more_partitions_than_one_request_may_name() -> None:
     house = House(700, max_entries_per_request=1_000)
-    house.desk.make_topic("more", 301)
+    house.node_rig.make_topic("more", 301)
     assert house.member("a", topics=("demo", "more")).start().error_code is ErrorCode.BAD_REQUEST
     assert house.member("a", topics=("demo", "demo")).start().error_code is ErrorCode.NONE
 
@@ -199,7 +199,7 @@ def test_who_reports_what_it_does_not_own_is_told_so_and_given_no_memory_for_it(
     house = House(3)
     guest = house.started("a")
     guest.register(0)
-    member = balanced_of(house.desk.node.core).members["a"]
+    member = balanced_of(house.node_rig.node.core).members["a"]
     true = OwnedKey("1:demo:0", guest.grants["1:demo:0"], 0)
     wrong = tuple(OwnedKey(f"nonsense-{number}", 1) for number in range(500))
     told = guest.beat(owned=(*wrong, OwnedKey("x" * 8_000, 1), true, true, true))
@@ -211,7 +211,7 @@ def test_who_reports_what_it_does_not_own_is_told_so_and_given_no_memory_for_it(
 def test_what_members_say_of_themselves_is_counted_and_has_limits() -> None:
     house = House(1, group_max_metadata_bytes=5_000, max_metadata_bytes=1 << 20)
     long = "\N{SNOWMAN}" * 500
-    shards = house.desk.node.core.shards
+    shards = house.node_rig.node.core.shards
     guests = [house.member(f"{long}{number}") for number in range(3)]
     assert [one.start().error_code for one in guests] == [0, 0, ErrorCode.MESSAGE_TOO_LARGE]
     assert guests[0].start().error_code is ErrorCode.NONE  # it has its place already
@@ -220,9 +220,9 @@ def test_what_members_say_of_themselves_is_counted_and_has_limits() -> None:
     held = sum(shard.counts.metadata_bytes for shard in shards)
     assert held == len("demo") + 2 * 4 * len(guests[0].consumer_id)
     house.restart()
-    shards = house.desk.node.core.shards
+    shards = house.node_rig.node.core.shards
     assert sum(shard.counts.metadata_bytes for shard in shards) == held
-    house.desk.wait(SESSION_MS + 1)
+    house.node_rig.wait(SESSION_MS + 1)
     assert sum(shard.counts.metadata_bytes for shard in shards) == 0
 
 

@@ -40,15 +40,15 @@ def test_a_key_that_is_none_here_is_refused_by_the_server_too(key: str) -> None:
 @pytest.mark.parametrize("key", ["1:demo:4", "1:other:0"])
 def test_a_partition_that_is_not_configured_is_not_found(key: str) -> None:
     house = House()
-    house.desk.make_topic("other", 1)
+    house.node_rig.make_topic("other", 1)
     assert house.started("a").register(key).error_code is ErrorCode.NOT_FOUND
 
 
 def test_a_partition_that_cannot_be_read_is_not_given() -> None:
     house = House()
     guest = house.started("a")
-    house.desk.store._files.damaged["demo-1"] = "demo-1 is damaged"
-    balanced_of(guest.house.desk.node.core).meta_as_of = -1
+    house.node_rig.store._files.damaged["demo-1"] = "demo-1 is damaged"
+    balanced_of(guest.house.node_rig.node.core).meta_as_of = -1
     refused = guest.register(1)
     assert (refused.error_code, refused.error_message) == (ErrorCode.UNSUBSCRIBABLE, "its log is damaged")
     assert guest.register(0).error_code is NONE
@@ -109,10 +109,10 @@ def test_cb28_the_partitions_of_a_killed_owner_are_free_when_its_lease_is_over_a
     one, other = house.started("a", consume_position="first"), house.started("b", consume_position="first")
     one.register(0)
     assert one.read(0) == list(range(6))
-    house.desk.wait(SESSION_MS - 1)
+    house.node_rig.wait(SESSION_MS - 1)
     other.beat()
     assert other.register(0).error_code is OCCUPIED
-    house.desk.wait(1)
+    house.node_rig.wait(1)
     assert house.owners()["1:demo:0"] is None
     assert other.register(0).reg_epoch == 2
     assert other.read(0) == list(range(6))
@@ -124,9 +124,9 @@ def test_who_asks_at_the_moment_a_lease_is_over_gets_the_partition_in_one_step()
     house = House()
     one, other = house.started("a"), house.started("b")
     one.register(0)
-    house.desk.wait(10_000)
+    house.node_rig.wait(10_000)
     other.beat()
-    house.desk.now_ms += SESSION_MS - 10_000  # and nobody has looked at leases yet
+    house.node_rig.now_ms += SESSION_MS - 10_000  # and nobody has looked at leases yet
     assert other.register(0).error_code is NONE
     assert [one.consumer_id for one in house.view().members] == ["b"]
 
@@ -137,9 +137,9 @@ def test_cb29_an_owner_that_was_paused_too_long_fetches_commits_and_releases_not
     one, other = house.started("a", consume_position="first"), house.started("b", consume_position="first")
     one.register(0)
     one.read(0)
-    house.desk.wait(20_000)
+    house.node_rig.wait(20_000)
     other.beat()
-    house.desk.wait(20_000)
+    house.node_rig.wait(20_000)
     assert one.fetch(0).error_code is ErrorCode.NO_NODE
     other.register(0, 2)
     assert one.fetch(0).error_code is ErrorCode.DUPLICATE_PARTITION
@@ -342,7 +342,7 @@ def test_metadata_stands_beside_the_offset_if_it_is_not_too_long() -> None:
         item = ConfirmItem(key, 1, True, 3, text)
         reply = guest.ask(ConfirmConsumed("g", "a", guest.epoch, (item,)), ConfirmConsumedReply)
         assert reply.items[0].error_code is error
-    committed = house.desk.node.core.shard_of("g").offsets.get("g", "demo", 0)
+    committed = house.node_rig.node.core.shard_of("g").offsets.get("g", "demo", 0)
     assert committed is not None and committed.metadata == "why"
 
 
@@ -365,15 +365,15 @@ def test_a_fetch_waits_for_records_and_is_answered_when_they_come() -> None:
     house = House()
     guest = reader(house)
     item = FetchItem("1:demo:0", 1)
-    assert house.desk.ask(guest.connection, FetchRegistered("g", "a", guest.epoch, (item,), max_wait_ms=500)) == []
+    assert house.node_rig.ask(guest.connection, FetchRegistered("g", "a", guest.epoch, (item,), max_wait_ms=500)) == []
     house.produce(0, 2)
-    (reply,) = house.desk.heard(guest.connection)
+    (reply,) = house.node_rig.heard(guest.connection)
     assert isinstance(reply, FetchRegisteredReply)
     assert (reply.items[0].position, reply.items[0].end, bool(reply.items[0].records)) == (0, 2, True)
     guest.confirm(0)
-    assert house.desk.ask(guest.connection, FetchRegistered("g", "a", guest.epoch, (item,), max_wait_ms=500)) == []
-    house.desk.wait(500)
-    (reply,) = house.desk.heard(guest.connection)
+    assert house.node_rig.ask(guest.connection, FetchRegistered("g", "a", guest.epoch, (item,), max_wait_ms=500)) == []
+    house.node_rig.wait(500)
+    (reply,) = house.node_rig.heard(guest.connection)
     assert isinstance(reply, FetchRegisteredReply)
     assert (reply.items[0].error_code, reply.items[0].end) == (ErrorCode.NOT_FOUND, 2)
 
@@ -382,15 +382,15 @@ def test_a_fetch_that_waited_brings_nothing_of_what_was_lost_meanwhile() -> None
     house = House()
     guest, other = reader(house), house.started("b")
     message = FetchRegistered("g", "a", guest.epoch, (FetchItem("1:demo:0", 1),), max_wait_ms=400_000)
-    assert house.desk.ask(guest.connection, message) == []
-    house.desk.wait(20_000)
+    assert house.node_rig.ask(guest.connection, message) == []
+    house.node_rig.wait(20_000)
     other.beat()
-    house.desk.wait(SESSION_MS - 20_000)
+    house.node_rig.wait(SESSION_MS - 20_000)
     house.produce(0, 2)
-    answers = [one for one in house.desk.heard(guest.connection) if isinstance(one, FetchRegisteredReply)]
+    answers = [one for one in house.node_rig.heard(guest.connection) if isinstance(one, FetchRegisteredReply)]
     for answer in answers:
         assert not answer.items[0].records
-    group = balanced_of(house.desk.node.core)
+    group = balanced_of(house.node_rig.node.core)
     plan = next_read(group, "a", FetchItem("1:demo:0", 1), PartitionOffsets(0, 2, -1))
     assert plan.error_code is ErrorCode.NO_NODE
 
@@ -399,9 +399,9 @@ def test_what_has_gone_from_the_log_meanwhile_is_passed_over() -> None:
     house = House()
     house.produce(0, 5)
     guest = reader(house)
-    known = house.desk.node.core.embedded.log_and_configs("demo", 0)
+    known = house.node_rig.node.core.embedded.log_and_configs("demo", 0)
     assert known is not None
-    group = balanced_of(house.desk.node.core)
+    group = balanced_of(house.node_rig.node.core)
     plan = next_read(group, "a", FetchItem("1:demo:0", 1), PartitionOffsets(3, 5, -1))
     assert plan.position == 3
     assert guest.read(0) == [0, 1, 2, 3, 4]
@@ -432,7 +432,7 @@ def test_who_was_removed_and_comes_again_gets_what_is_still_free_anew() -> None:
     guest.register(1)
     guest.register(2)
     house.produce(0, 3)
-    house.desk.wait(SESSION_MS)
+    house.node_rig.wait(SESSION_MS)
     other = house.started("b")
     other.register(1)
     other.register(2)
@@ -454,7 +454,7 @@ def test_what_is_held_goes_on_at_the_stored_offset_if_it_does_not_say_where_it_w
     house.produce(0, 9)
     guest = reader(house)
     guest.confirm(0, 4)
-    house.desk.wait(SESSION_MS)
+    house.node_rig.wait(SESSION_MS)
     assert guest.start(held=(HeldKey("1:demo:0", 1),)).granted[0].position == 4
 
 

@@ -54,7 +54,7 @@ def test_cb48_while_a_node_is_down_its_share_is_nobodys_and_what_waits_there_is_
         guest.register(number)
         guest.confirm(number, 0)
     for _ in range(60):
-        house.desk.wait(10_000)
+        house.node_rig.wait(10_000)
         guests[0].beat()
         guests[2].beat()
     house.produce(1, 100)
@@ -83,14 +83,14 @@ def test_cb50_a_heartbeat_without_a_list_leaves_the_last_report_as_it_was() -> N
     guest = house.started("a")
     guest.register(0)
     guest.beat(owned=owned(0), owned_version=1)
-    group = balanced_of(house.desk.node.core)
-    before = house.desk.store.position
+    group = balanced_of(house.node_rig.node.core)
+    before = house.node_rig.store.position
     for _ in range(60):
-        house.desk.wait(10_000)
+        house.node_rig.wait(10_000)
         assert is_plain(group, MemberHeartbeat("g", "a", guest.epoch, 1, meta_version=guest.meta_version))
         assert guest.beat(owned_version=1).error_code is NONE
     assert house.view().members[0].reported == owned(0)
-    assert house.desk.store.position == before, "heartbeats write nothing"
+    assert house.node_rig.store.position == before, "heartbeats write nothing"
     guest.beat(owned=(), owned_version=2)
     assert house.view().members[0].reported == ()
 
@@ -154,7 +154,7 @@ def test_cb53_after_a_restart_nobody_has_lost_a_partition_and_no_epoch_goes_back
         guest.register(number)
     house.produce(0, 5)
     guests[0].confirm(0, 2)
-    house.desk.wait(SESSION_MS - 5_000)
+    house.node_rig.wait(SESSION_MS - 5_000)
     house.restart()
     assert list(house.owners().values()) == ["a", "b", "c", None]
     assert [one.reg_epoch for one in house.view().partitions] == [2, 2, 2, -1]
@@ -163,11 +163,11 @@ def test_cb53_after_a_restart_nobody_has_lost_a_partition_and_no_epoch_goes_back
     assert guests[0].read(0) == [2, 3, 4]
     fourth = house.started("d")
     assert fourth.register(0).error_code is ErrorCode.PARTITION_OCCUPIED
-    house.desk.wait(SESSION_MS - 1)
+    house.node_rig.wait(SESSION_MS - 1)
     assert fourth.beat().error_code is NONE
     assert guests[0].beat(owned=owned(0, epoch=2), owned_version=1).lost == ()
     assert fourth.register(1).error_code is ErrorCode.PARTITION_OCCUPIED
-    house.desk.wait(1)
+    house.node_rig.wait(1)
     assert fourth.register(1).reg_epoch == 3
     assert keys(house, "a") == ("1:demo:0",)
 
@@ -198,11 +198,11 @@ def test_cb54_who_is_back_before_its_lease_is_over_keeps_what_it_has() -> None:
     house = House()
     one, other = house.started("a"), house.started("b")
     one.register(0)
-    house.desk.wait(15_000)
+    house.node_rig.wait(15_000)
     other.beat()
-    house.desk.wait(SESSION_MS - 2_000 - 15_000)
+    house.node_rig.wait(SESSION_MS - 2_000 - 15_000)
     assert one.beat(owned=owned(0), owned_version=1).lost == ()
-    house.desk.wait(2_500)
+    house.node_rig.wait(2_500)
     other.beat()
     assert other.register(0).error_code is ErrorCode.PARTITION_OCCUPIED
     assert one.fetch(0).error_code is ErrorCode.NOT_FOUND
@@ -224,11 +224,11 @@ def test_the_full_set_is_told_once_and_then_only_when_it_changes() -> None:
 def test_a_topic_that_grows_has_a_new_version_which_members_hear_of_at_once() -> None:
     house = House(2)
     guest = house.started("a")
-    house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 3),)))
+    house.node_rig.ask_inside(CreatePartitions((GrowingTopic("demo", 3),)))
     assert guest.told() == [PartitionsChanged("g", ("demo",))]
     told = guest.beat()
     assert told.meta_version == 2 and told.meta is not None and len(told.meta) == 3
-    house.desk.make_topic("other", 1)
+    house.node_rig.make_topic("other", 1)
     assert guest.told() == []
     assert guest.beat().meta_version == 2
 
@@ -237,7 +237,7 @@ def test_partitions_of_a_deleted_topic_are_owned_by_nobody_and_the_set_is_empty(
     house = House(2)
     guest = house.started("a")
     guest.register(0)
-    house.desk.ask_inside(DeleteTopics((DeletableTopic("demo"),)))
+    house.node_rig.ask_inside(DeleteTopics((DeletableTopic("demo"),)))
     lost = PartitionsLost("g", "a", ("1:demo:0",), "partitions gone")
     assert guest.told() == [PartitionsChanged("g", ("demo",)), lost]
     told = guest.beat()
@@ -258,29 +258,29 @@ def test_the_version_changes_with_the_content_and_only_with_it() -> None:
 
 def test_a_partition_whose_log_is_damaged_is_configured_and_cannot_be_read() -> None:
     house = House(2)
-    house.desk.store._files.damaged["demo-1"] = "demo-1 is damaged"
-    states = partition_states(house.desk.node.core, "g", ("demo", "nowhere"))
+    house.node_rig.store._files.damaged["demo-1"] = "demo-1 is damaged"
+    states = partition_states(house.node_rig.node.core, "g", ("demo", "nowhere"))
     assert [(one.key, one.subscribable) for one in states] == [("1:demo:0", True), ("1:demo:1", False)]
 
 
 def test_topics_of_others_are_no_reason_to_look_at_ones_own_again() -> None:
     house = House(2)
     house.started("a").beat()
-    group = balanced_of(house.desk.node.core)
-    house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 3),)))
+    group = balanced_of(house.node_rig.node.core)
+    house.node_rig.ask_inside(CreatePartitions((GrowingTopic("demo", 3),)))
     before, version = group.meta, group.on_record.meta_version
-    house.desk.make_topic("other", 1)
-    assert group.meta is before and group.meta_as_of == as_of(house.desk.node.core)
-    assert shape_of(house.desk.node.core, "g", ("demo", "other", "nowhere")) == (3, -1, 1, 0, 0, 0, 0)
-    house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 4),)))
+    house.node_rig.make_topic("other", 1)
+    assert group.meta is before and group.meta_as_of == as_of(house.node_rig.node.core)
+    assert shape_of(house.node_rig.node.core, "g", ("demo", "other", "nowhere")) == (3, -1, 1, 0, 0, 0, 0)
+    house.node_rig.ask_inside(CreatePartitions((GrowingTopic("demo", 4),)))
     assert (len(group.meta), group.on_record.meta_version) == (4, version + 1)
 
 
 def test_a_log_that_is_found_damaged_is_told_of_within_a_minute() -> None:
     house = House(2)
     guest = house.started("a", session_timeout_ms=300_000)
-    house.desk.store._files.damaged["demo-1"] = "demo-1 is damaged"
-    house.desk.wait(60_000)
+    house.node_rig.store._files.damaged["demo-1"] = "demo-1 is damaged"
+    house.node_rig.wait(60_000)
     told = guest.beat()
     assert told.meta is not None and [one.subscribable for one in told.meta] == [True, False]
 
@@ -289,7 +289,7 @@ def test_a_log_that_is_found_damaged_is_told_of_within_a_minute() -> None:
 
 
 def ask(house: House, *groups: str) -> ConsumeFromMaxReply:
-    reply = house.desk.ask_inside(ConsumeFromMax(groups, "operator"))
+    reply = house.node_rig.ask_inside(ConsumeFromMax(groups, "operator"))
     assert isinstance(reply, ConsumeFromMaxReply)
     return reply
 
@@ -300,7 +300,7 @@ def test_cb58_members_are_told_once_to_go_to_the_end_and_other_groups_are_refuse
     classic = JoinGroup(
         "c", SESSION_MS, protocol_type="consumer", protocols=(JoinProtocol("r"),), wants_member_id_first=False
     )
-    house.desk.ask(house.connection(), classic)
+    house.node_rig.ask(house.connection(), classic)
     house.started("b", group_id="left").leave()
     house.started("s", group_id="server", mode="server")
     reply = ask(house, "g", "c", "nobody", "left", "server")
@@ -333,7 +333,7 @@ def test_cb59_lag_is_the_end_less_what_is_committed_and_unknown_is_not_zero() ->
     first, second = house.view().partitions[:2]
     assert (first.committed, first.end, first.lag) == (40, 100, 60)
     assert (second.committed, second.end, second.lag) == (-1, 30, 30)  # all there is, without a commit
-    reply = house.desk.ask_inside(DescribeBalanced(("g",), with_lag=False))
+    reply = house.node_rig.ask_inside(DescribeBalanced(("g",), with_lag=False))
     assert isinstance(reply, DescribeBalancedReply)
     assert (reply.groups[0].partitions[0].lag, reply.groups[0].partitions[0].end) == (None, -1)
 
@@ -343,7 +343,7 @@ def test_all_groups_that_are_online_are_shown_to_who_names_none() -> None:
     house.started("a", group_id="two")
     house.started("b", group_id="one")
     house.started("c", group_id="three").leave()
-    reply = house.desk.ask_inside(DescribeBalanced())
+    reply = house.node_rig.ask_inside(DescribeBalanced())
     assert isinstance(reply, DescribeBalancedReply)
     assert [one.group_id for one in reply.groups] == ["one", "two"]
 
@@ -356,10 +356,10 @@ def test_the_journal_tells_who_came_went_was_replaced_and_what_was_lost() -> Non
     leaver = house.started("c", source_count=2, node_id=1)
     ask(house, "g")
     leaver.register(0)
-    house.desk.ask_inside(DeleteTopics((DeletableTopic("demo"),)))
+    house.node_rig.ask_inside(DeleteTopics((DeletableTopic("demo"),)))
     leaver.leave()
-    house.desk.wait(SESSION_MS)
-    reply: Any = house.desk.ask_inside(ListNotes("g"))
+    house.node_rig.wait(SESSION_MS)
+    reply: Any = house.node_rig.ask_inside(ListNotes("g"))
     assert isinstance(reply, ListNotesReply)
     assert [(one.kind, one.cause, one.initiator) for one in reply.notes] == [
         ("member", "member joined", "a"),
@@ -376,9 +376,9 @@ def test_the_journal_tells_who_came_went_was_replaced_and_what_was_lost() -> Non
 def test_the_journal_says_where_an_order_came_from_whatever_it_calls_itself() -> None:
     house = House(1)
     house.started("a", consume_position="first")
-    (reply,) = house.desk.ask(house.connection(), ConsumeFromMax(("g",), "the operator"))
+    (reply,) = house.node_rig.ask(house.connection(), ConsumeFromMax(("g",), "the operator"))
     assert isinstance(reply, ConsumeFromMaxReply)
-    notes: Any = house.desk.ask_inside(ListNotes("g"))
+    notes: Any = house.node_rig.ask_inside(ListNotes("g"))
     assert (notes.notes[-1].initiator, notes.notes[-1].detail) == (
         "(unnamed) at 10.0.0.1",
         "0 partitions are owned; remark: the operator",

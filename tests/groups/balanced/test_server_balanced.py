@@ -54,10 +54,10 @@ def code(house: House, consumer_id: str, **fields: Any) -> ErrorCode:
 
 def test_nothing_is_assigned_before_a_pass_and_all_after_it(house: House) -> None:
     one = Assigned(house, "a")
-    house.desk.wait(PERIOD_MS - 1)
+    house.node_rig.wait(PERIOD_MS - 1)
     assert one.beat() is None
     assert one.guest.register(0).error_code is ErrorCode.FORBIDDEN
-    house.desk.wait(1)
+    house.node_rig.wait(1)
     assert [type(said) for said in one.guest.told()] == [PartitionsChanged]
     assert one.beat() == keys(0, 1, 2, 3)
     assert one.register() == [NONE] * 4
@@ -67,13 +67,13 @@ def test_nothing_is_assigned_before_a_pass_and_all_after_it(house: House) -> Non
 
 def test_a_partition_is_offered_when_its_owner_has_released_it(house: House) -> None:
     one = Assigned(house, "a")
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     one.beat()
     one.register()
     other = Assigned(house, "b")
     assert other.beat() is None
     for _ in range(2):
-        house.desk.wait(PERIOD_MS // 2)
+        house.node_rig.wait(PERIOD_MS // 2)
         one.guest.beat(assignment_id=one.assignment_id)
         other.guest.beat(assignment_id=other.assignment_id)
     other.guest.told()
@@ -89,49 +89,49 @@ def test_a_partition_is_offered_when_its_owner_has_released_it(house: House) -> 
 
 def test_a_member_that_keeps_what_it_is_to_release_is_its_owner_still(house: House) -> None:
     one = Assigned(house, "a")
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     one.beat()
     one.register()
     other = Assigned(house, "b")
     for _ in range(6):
-        house.desk.wait(PERIOD_MS // 2)
+        house.node_rig.wait(PERIOD_MS // 2)
         one.beat()
         assert other.beat() in (None, ())
     assert set(house.owners().values()) == {"a"}
-    house.desk.wait(SESSION_MS // 2)
+    house.node_rig.wait(SESSION_MS // 2)
     other.beat()
-    house.desk.wait(SESSION_MS // 2 + 1)
+    house.node_rig.wait(SESSION_MS // 2 + 1)
     assert other.beat() == keys(2, 3), "its lease is over"
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     assert other.beat() == keys(0, 1, 2, 3)
 
 
 def test_a_pass_without_a_change_assigns_and_notes_nothing(house: House) -> None:
     one = Assigned(house, "a")
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     one.beat()
     one.guest.told()
-    notes = len(house.desk.node.core.journal)
+    notes = len(house.node_rig.node.core.journal)
     for _ in range(3):
-        house.desk.wait(PERIOD_MS)
+        house.node_rig.wait(PERIOD_MS)
         assert one.beat() is None
-    assert len(house.desk.node.core.journal) == notes
+    assert len(house.node_rig.node.core.journal) == notes
     assert not one.guest.told()
 
 
 def test_new_partitions_are_assigned_by_the_next_pass(house: House) -> None:
     one = Assigned(house, "a")
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     one.beat()
-    house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 6),)))
+    house.node_rig.ask_inside(CreatePartitions((GrowingTopic("demo", 6),)))
     assert one.beat() is None
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     assert one.beat() == keys(0, 1, 2, 3, 4, 5)
 
 
 def test_after_a_restart_the_next_pass_assigns_the_same(house: House) -> None:
     one, other = Assigned(house, "a"), Assigned(house, "b")
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     for member in (one, other):
         member.beat()
         member.register()
@@ -141,9 +141,9 @@ def test_after_a_restart_the_next_pass_assigns_the_same(house: House) -> None:
         member.guest.connection = house.connection()
     for _ in range(4):  # the period is 30 s now
         assert (one.beat(), other.beat()) == (None, None), "nothing is to be released"
-        house.desk.wait(10_000)
+        house.node_rig.wait(10_000)
     assert house.owners() == before
-    assert all(member.target is not None for member in balanced_of(house.desk.node.core).members.values())
+    assert all(member.target is not None for member in balanced_of(house.node_rig.node.core).members.values())
 
 
 def test_one_mode_a_group_until_its_last_member_is_gone(house: House) -> None:
@@ -153,7 +153,7 @@ def test_one_mode_a_group_until_its_last_member_is_gone(house: House) -> None:
     house.started("c", group_id="h")
     assert code(house, "d", group_id="h", mode="server") is ErrorCode.INCONSISTENT_MODE
     offers = (JoinProtocol("range", b"\0\0\0\0\0\0"),)
-    joined = house.desk.ask_inside(
+    joined = house.node_rig.ask_inside(
         JoinGroup("g", SESSION_MS, protocol_type="consumer", protocols=offers, wants_member_id_first=False)
     )
     assert isinstance(joined, JoinGroupReply) and joined.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -170,14 +170,14 @@ def test_what_does_not_fit_the_mode_is_refused(house: House) -> None:
 def test_tools_see_the_mode(house: House) -> None:
     house.started("a", mode="server")
     assert house.view().mode == "server"
-    listed = house.desk.ask_inside(ListGroups())
+    listed = house.node_rig.ask_inside(ListGroups())
     assert isinstance(listed, ListGroupsReply)
     assert [(one.group_id, one.group_type) for one in listed.groups] == [("g", "server-balanced")]
 
 
 def test_members_of_a_server_balanced_group_are_not_sent_to_the_end(house: House) -> None:
     house.started("a", mode="server")
-    reply = house.desk.ask_inside(ConsumeFromMax(("g",), "op"))
+    reply = house.node_rig.ask_inside(ConsumeFromMax(("g",), "op"))
     assert isinstance(reply, ConsumeFromMaxReply)
     text = "g is server-balanced, not client-balanced"
     assert reply.refused == (RefusedGroup("g", ErrorCode.INCONSISTENT_MODE, text),)
@@ -185,13 +185,13 @@ def test_members_of_a_server_balanced_group_are_not_sent_to_the_end(house: House
 
 def test_an_outage_moves_no_other_partition(house: House) -> None:
     one, other = Assigned(house, "a"), Assigned(house, "b")
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     for member in (one, other):
         member.beat()
         member.register()
     assert (one.told, other.told) == (keys(0, 2), keys(1, 3))
-    house.desk.store.damaged["demo-0"] = "torn"
-    house.desk.make_topic("other", 1)  # now the node looks at its topics again
+    house.node_rig.store.damaged["demo-0"] = "torn"
+    house.node_rig.make_topic("other", 1)  # now the node looks at its topics again
     one.guest.unregister(0)
-    house.desk.wait(PERIOD_MS)
+    house.node_rig.wait(PERIOD_MS)
     assert (one.beat(), other.beat()) == (keys(2), None)
