@@ -59,7 +59,7 @@ def test_while_half_is_taken_who_takes_nothing_for_long_goes() -> None:
     assert closed(unsent, [still, reading], 10_000) == ["still"]
 
 
-def test_who_stands_still_in_an_empty_house_stays() -> None:
+def test_who_stands_still_below_the_limit_stays() -> None:
     unsent = SendBacklog(LIMIT)
     still = Client("still", 300)
     for second in range(100):

@@ -42,7 +42,7 @@ M = TypeVar("M", bound=Message)
 SESSION_MS = 30_000
 
 
-class House:
+class GroupRig:
     """The node, with a topic `demo`."""
 
     def __init__(self, partitions: int = 4, **settings: Any) -> None:
@@ -67,14 +67,14 @@ class House:
         self._connections += 1
         return self.node_rig.connect(self._connections)
 
-    def member(self, consumer_id: str, **fields: Any) -> "Guest":
-        return Guest(self, consumer_id, **fields)
+    def member(self, consumer_id: str, **fields: Any) -> "RigClient":
+        return RigClient(self, consumer_id, **fields)
 
-    def started(self, consumer_id: str, **fields: Any) -> "Guest":
+    def started(self, consumer_id: str, **fields: Any) -> "RigClient":
         """Return a member that was admitted."""
-        guest = self.member(consumer_id, **fields)
-        assert guest.start().error_code is ErrorCode.NONE
-        return guest
+        client = self.member(consumer_id, **fields)
+        assert client.start().error_code is ErrorCode.NONE
+        return client
 
     def produce(self, partition: int, count: int, topic: str = "demo") -> None:
         """Append a batch; the value of a record is its number, counted from 0 in each partition."""
@@ -104,11 +104,11 @@ class House:
         return {one.key: one.owner for one in self.view(group).partitions}
 
 
-class Guest:
+class RigClient:
     """A member, or a client that wants to become one. `pushed` has its notifications."""
 
-    def __init__(self, house: House, consumer_id: str, **fields: Any) -> None:
-        self.house = house
+    def __init__(self, rig: GroupRig, consumer_id: str, **fields: Any) -> None:
+        self.rig = rig
         self.consumer_id = consumer_id
         self.fields: dict[str, Any] = {"group_id": "g", "topics": ("demo",), "session_timeout_ms": SESSION_MS, **fields}
         self.group_id: str = self.fields["group_id"]
@@ -116,11 +116,11 @@ class Guest:
         self.grants: dict[str, int] = {}
         self.meta_version = -1
         self.pushed: list[Message] = []
-        self.connection = house.connection()
+        self.connection = rig.connection()
 
     def ask(self, message: Message, kind: type[M]) -> M:
         found: list[M] = []
-        for said in self.house.node_rig.ask(self.connection, message):
+        for said in self.rig.node_rig.ask(self.connection, message):
             if type(said).__name__ in PUSHES:
                 self.pushed.append(said)
             else:
@@ -131,7 +131,7 @@ class Guest:
 
     def told(self) -> list[Message]:
         """Return the notifications since the last access."""
-        some = self.pushed + self.house.node_rig.heard(self.connection)
+        some = self.pushed + self.rig.node_rig.heard(self.connection)
         self.pushed = []
         return some
 
