@@ -58,7 +58,7 @@ def join(member_id: str = "", instance_id: str | None = None) -> JoinGroup:
                      protocol_type="consumer", protocols=(JoinProtocol("range", b"x"),))  # fmt: skip
 
 
-class Stage:
+class OwnershipRig:
     """Alice is a member, and static; Bob has come in too, and so has she again."""
 
     def __init__(self, **settings: Any) -> None:
@@ -98,25 +98,25 @@ def code_of(reply: Any) -> ErrorCode:
 def test_another_principal_cannot_use_a_member_and_its_owner_can(
     place: int, instance_id: str | None, code: ErrorCode
 ) -> None:
-    stage = Stage()
-    message, version = stage.requests(instance_id)[place]
-    assert code_of(stage.ask(BOB, message, version)) is code
-    (told,) = stage.node_rig.ask_inside(ListRefusals(("g",))).refusals  # type: ignore[union-attr]
+    rig = OwnershipRig()
+    message, version = rig.requests(instance_id)[place]
+    assert code_of(rig.ask(BOB, message, version)) is code
+    (told,) = rig.node_rig.ask_inside(ListRefusals(("g",))).refusals  # type: ignore[union-attr]
     assert (told.principal, told.error_code) == ("User:bob", code)
-    _, group = stage.node_rig.node.core.find("g")
+    _, group = rig.node_rig.node.core.find("g")
     classic = None if group is None else group.classic
-    assert classic is not None and stage.member.member_id in classic.members
-    assert code_of(stage.ask(ALICE_TOO, message, version)) not in (UNKNOWN, FENCED)
+    assert classic is not None and rig.member.member_id in classic.members
+    assert code_of(rig.ask(ALICE_TOO, message, version)) not in (UNKNOWN, FENCED)
 
 
 def test_a_transactional_producer_may_be_of_another_principal_than_the_member() -> None:
     """Serve it as Kafka does: the producer needs READ on the group, and could commit without naming a member."""
-    stage = Stage()
-    stage.node_rig.make_topic("orders")
-    core, moment = stage.node_rig.node.core, stage.node_rig._moment()
+    rig = OwnershipRig()
+    rig.node_rig.make_topic("orders")
+    core, moment = rig.node_rig.node.core, rig.node_rig._moment()
     handlers = MemberOwnership(core).guarded({**HANDLERS, **INTERNAL_HANDLERS})
     topics = (TxnOffsetCommitTopic("orders", (TxnOffsetCommitPartition(0, 1),)),)
-    member_id, generation = stage.member.member_id, stage.member.generation_id
+    member_id, generation = rig.member.member_id, rig.member.generation_id
     commit = TxnOffsetCommit("x", "g", 7, 0, topics, generation, member_id)
     handlers[TxnOffsetCommit](core, RequestRef(BOB, 99, TxnOffsetCommit), commit, moment)
     assert all(not isinstance(reply, ErrorReply) for _ref, reply in core.outbox.ready)
@@ -124,34 +124,34 @@ def test_a_transactional_producer_may_be_of_another_principal_than_the_member() 
 
 def test_a_heartbeat_for_a_member_that_had_no_owner_is_refused_once_it_has_one() -> None:
     """After a start members have no owners, and any principal with the right is answered, again and again."""
-    stage = Stage()
-    sync, version = stage.requests(None)[1]
-    assert not code_of(stage.ask(ALICE, sync, version))
-    stage.node_rig.disk.crash()
-    stage.node_rig = LoginRig(disk=stage.node_rig.disk)
-    stage.peers = {number: Peer(stage.node_rig, number) for number in (ALICE, BOB)}
-    for number, peer in stage.peers.items():
-        log_in(stage.node_rig, peer, user="bob" if number == BOB else "alice")
-    beat = stage.requests(None)[0]
+    rig = OwnershipRig()
+    sync, version = rig.requests(None)[1]
+    assert not code_of(rig.ask(ALICE, sync, version))
+    rig.node_rig.disk.crash()
+    rig.node_rig = LoginRig(disk=rig.node_rig.disk)
+    rig.peers = {number: Peer(rig.node_rig, number) for number in (ALICE, BOB)}
+    for number, peer in rig.peers.items():
+        log_in(rig.node_rig, peer, user="bob" if number == BOB else "alice")
+    beat = rig.requests(None)[0]
     for _ in range(3):
-        assert code_of(stage.ask(BOB, *beat)) is ErrorCode.NONE
-    assert not stage.ask(ALICE, join(stage.member.member_id, "one"), 5).error_code
-    assert code_of(stage.ask(BOB, *beat)) is UNKNOWN
+        assert code_of(rig.ask(BOB, *beat)) is ErrorCode.NONE
+    assert not rig.ask(ALICE, join(rig.member.member_id, "one"), 5).error_code
+    assert code_of(rig.ask(BOB, *beat)) is UNKNOWN
 
 
 def test_another_principal_cannot_take_over_an_instance_id() -> None:
-    stage = Stage()
-    assert stage.ask(BOB, join(instance_id="one"), 5).error_code is FENCED
-    assert not stage.ask(ALICE_TOO, join(instance_id="one"), 5).error_code
+    rig = OwnershipRig()
+    assert rig.ask(BOB, join(instance_id="one"), 5).error_code is FENCED
+    assert not rig.ask(ALICE_TOO, join(instance_id="one"), 5).error_code
 
 
 def test_another_principal_cannot_drain_a_member() -> None:
-    stage = Stage()
-    drain = DrainMembers("g", (stage.member.member_id,))
+    rig = OwnershipRig()
+    drain = DrainMembers("g", (rig.member.member_id,))
     for number, user in ((8, "bob"), (9, "alice")):
-        stage.node_rig.connect(number)
-        log_in_natively(stage.node_rig, number, user=user)
-    (refused,), (served,) = stage.node_rig.ask(8, drain), stage.node_rig.ask(9, drain)
+        rig.node_rig.connect(number)
+        log_in_natively(rig.node_rig, number, user=user)
+    (refused,), (served,) = rig.node_rig.ask(8, drain), rig.node_rig.ask(9, drain)
     assert code_of(refused) is UNKNOWN
     assert served == DrainMembersReply(members=(DrainedMember(drain.member_ids[0], ErrorCode.UNSUPPORTED_VERSION),))
 

@@ -309,7 +309,7 @@ class SimConnectors(ConnectorRig):
     def is_all_read(self) -> bool:
         return all(self.reached[one] == count for one, count in self.appended.items())
 
-    # -- the stage, faster
+    # -- the rig, faster
 
     def _hand(self, who: str) -> SimDriver:
         hand = ConnectorDriver(self, who)
