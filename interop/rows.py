@@ -9,7 +9,7 @@ from interop import builds, catalogue
 from interop.catalogue import ON_OURS
 from interop.judge import Judge
 from interop.processes import Failed, Program, missing
-from interop.scenarios import Scenario, play, told
+from interop.scenarios import Scenario, play, run_to_end
 from interop.server import Server
 from interop.table import Result, Row, Verdict
 
@@ -86,4 +86,4 @@ def _own(scenario: Scenario, capability: str) -> str:
     """Runs a capability that is the program's own, and believes its last line."""
     arguments = [capability, "--bootstrap", scenario.judge.bootstrap]
     arguments += ["--topic", scenario.topic, "--group", scenario.group]
-    return told(scenario, arguments)
+    return run_to_end(scenario, arguments)

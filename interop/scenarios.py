@@ -121,7 +121,7 @@ def grow_and_shrink(actors: Actors, assignor: str, joins: Sequence[Callable[[], 
     return watch.kept
 
 
-class Told(Protocol):
+class ObservedMember(Protocol):
     """The part of a member that `Keeping` uses."""
 
     name: str
@@ -142,7 +142,7 @@ class Keeping:
         self._strict = assignor == COOPERATIVE
         self._seen: dict[str, tuple[int, frozenset[int]]] = {}
 
-    def check(self, members: Sequence[Told]) -> None:
+    def check(self, members: Sequence[ObservedMember]) -> None:
         for member in members:
             since, before = self._seen.get(member.name, (0, frozenset()))
             kept = before & member.owned
@@ -261,10 +261,10 @@ def _offsets_log(scenario: Scenario, actors: Actors) -> str:
     finally:
         server.end()
     arguments = ["offsets_log", "--bootstrap", server.bootstrap, "--topic", scenario.topic, "--group", scenario.group]
-    return told(scenario, [*arguments, "--folder", str(server.data)])
+    return run_to_end(scenario, [*arguments, "--folder", str(server.data)])
 
 
-def told(scenario: Scenario, arguments: Sequence[str]) -> str:
+def run_to_end(scenario: Scenario, arguments: Sequence[str]) -> str:
     """Runs the program to its end, and believes its last line."""
     last = scenario.program.answer(arguments, scenario.logs / "stderr.log", _CAPABILITY_S)
     try:

@@ -16,7 +16,7 @@ Joins = Mapping[str, Callable[[Program], Member]]
 _PER_SECOND = 60
 _PAUSE_S = 40.0
 """Shorter than a session by default: no record may wait longer for a reader."""
-Place = tuple[int, int]
+PartitionOffset = tuple[int, int]
 """Partition and offset."""
 
 
@@ -109,16 +109,16 @@ class Rolling:
         return rest
 
 
-def first_seen(read: Sequence[Sequence[Record]]) -> dict[Place, float]:
+def first_seen(read: Sequence[Sequence[Record]]) -> dict[PartitionOffset, float]:
     """Return when each record was read first, by any of the members that read these."""
-    seen: dict[Place, float] = {}
+    seen: dict[PartitionOffset, float] = {}
     for records in read:
         for record in records:
-            place = record.partition, record.offset
-            seen[place] = min(record.seen_at, seen.get(place, record.seen_at))
+            position = record.partition, record.offset
+            seen[position] = min(record.seen_at, seen.get(position, record.seen_at))
     return seen
 
 
-def longest_wait(acknowledged: Mapping[Place, float], seen: Mapping[Place, float]) -> float:
+def longest_wait(acknowledged: Mapping[PartitionOffset, float], seen: Mapping[PartitionOffset, float]) -> float:
     """Return the longest time in seconds from an acknowledgement until somebody read the record."""
-    return max((seen[place] - at for place, at in acknowledged.items()), default=0.0)
+    return max((seen[position] - at for position, at in acknowledged.items()), default=0.0)

@@ -6,7 +6,7 @@ from functools import partial
 from interop.compare import pair
 from interop.consumer.rolling import CLASSIC, CONSUMER, Rolling
 from interop.processes import Failed, Member, Program, crowd
-from interop.scenarios import COOPERATIVE, PARTITIONS, Actors, Scenario, commit_resume, grow_and_shrink, told
+from interop.scenarios import COOPERATIVE, PARTITIONS, Actors, Scenario, commit_resume, grow_and_shrink, run_to_end
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     AlterableConfig,
@@ -129,7 +129,7 @@ def _static(scenario: Scenario, actors: Actors) -> str:
 def _admin(scenario: Scenario, _actors: Actors) -> str:
     """The program's own capability."""
     asked = ["--bootstrap", scenario.judge.bootstrap, "--topic", scenario.topic, "--group", scenario.group]
-    return told(scenario, ["admin_consumer_groups", *asked])
+    return run_to_end(scenario, ["admin_consumer_groups", *asked])
 
 
 def shorten_sessions(scenario: Scenario) -> None:

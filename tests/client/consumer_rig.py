@@ -49,7 +49,7 @@ _LONG_MS = 600_000
 P = [TopicPartition("t", number) for number in range(12)]
 
 
-class Asked(NamedTuple):
+class SentRequest(NamedTuple):
     """A request sent by a consumer."""
 
     at_ms: int
@@ -192,7 +192,7 @@ class ConsumerRig:
         self.is_up = self.pushes = True
         self.script: Callable[[str, Message], Message | type[Never] | None] = lambda _who, _message: None
         self.latency_ms: Callable[[Message], int] = lambda _message: LATENCY_MS
-        self.plot: list[Asked | Callback] = []
+        self.plot: list[SentRequest | Callback] = []
         self._coming: list[tuple[int, int, Callable[[], object]]] = []
         self._counted = 0
         self._hands: list[SimDriver] = []
@@ -271,8 +271,8 @@ class ConsumerRig:
         self.plot.clear()
 
     @property
-    def asked(self) -> list[Asked]:
-        return [one for one in self.plot if isinstance(one, Asked)]
+    def requests(self) -> list[SentRequest]:
+        return [one for one in self.plot if isinstance(one, SentRequest)]
 
     @property
     def told(self) -> list[Callback]:
@@ -280,10 +280,10 @@ class ConsumerRig:
 
     def kinds(self, who: str = "", *, of: Iterable[str] = ()) -> list[str]:
         """Return the types of a consumer's requests, in order."""
-        return [one.kind for one in self.asked if who in {"", one.who} and (not of or one.kind in of)]
+        return [one.kind for one in self.requests if who in {"", one.who} and (not of or one.kind in of)]
 
     def messages(self, kind: str, who: str = "") -> list[Any]:
-        return [one.message for one in self.asked if one.kind == kind and who in {"", one.who}]
+        return [one.message for one in self.requests if one.kind == kind and who in {"", one.who}]
 
     def members(self) -> list[str]:
         """Return the ids of the group's members at the coordinator."""
@@ -350,7 +350,7 @@ class ConsumerRig:
             self.node.step(ConnectionLost(number))
 
     def send(self, hand: SimDriver, which: int, call: SendRequest) -> None:
-        self.plot.append(Asked(self.now_ms, hand.who, call.message))
+        self.plot.append(SentRequest(self.now_ms, hand.who, call.message))
         if not self.is_up:
             self.after(LATENCY_MS, lambda: hand.hear(which, call.call, None))
             return

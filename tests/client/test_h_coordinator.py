@@ -130,7 +130,7 @@ def test_h4_lookups_back_off_look_at_the_nodes_again_and_succeed(monkeypatch: py
 
     rig.script = refuses
     rig.polls(consumer, until=lambda: consumer.member.is_steady)
-    at_ms = [one.at_ms for one in rig.asked if one.kind == "FindCoordinator"]
+    at_ms = [one.at_ms for one in rig.requests if one.kind == "FindCoordinator"]
     pauses = [after - before - 2 * LATENCY_MS for before, after in pairwise(at_ms)]
     assert [80 <= pauses[0] <= 120, 160 <= pauses[1] <= 240, 320 <= pauses[2] <= 480] == [True] * 3
     assert rig.kinds()[:8] == ["FindCoordinator", "Metadata"] * 3 + ["FindCoordinator", "JoinGroup"]
@@ -149,7 +149,7 @@ def test_h8_a_new_member_joins_under_the_id_it_is_given_at_once(monkeypatch: pyt
     rig = ConsumerRig(monkeypatch).make()
     consumer = rig.consumer("A", "t")
     rig.polls(consumer, until=lambda: consumer.member.is_steady)
-    first, second = (one for one in rig.asked if one.kind == "JoinGroup")
+    first, second = (one for one in rig.requests if one.kind == "JoinGroup")
     assert first.message.member_id == ""  # type: ignore[attr-defined]
     assert second.message.member_id == consumer.member.member_id != ""  # type: ignore[attr-defined]
     assert second.at_ms - first.at_ms == 2 * LATENCY_MS

@@ -115,8 +115,8 @@ def test_h26_only_the_leader_watches_partitions_grow_and_all_get_shares(monkeypa
     grown_ms = rig.now_ms
     rig.polls(a, b, until=lambda: len(a.assignment) + len(b.assignment) == 6, for_ms=6_000)
     assert (len(a.assignment), len(b.assignment)) == (3, 3)
-    leads = next(one.who for one in rig.asked if one.kind == "SyncGroup" and one.message.assignments)  # type: ignore[attr-defined]
-    joins = [one for one in rig.asked if one.kind == "JoinGroup"]
+    leads = next(one.who for one in rig.requests if one.kind == "SyncGroup" and one.message.assignments)  # type: ignore[attr-defined]
+    joins = [one for one in rig.requests if one.kind == "JoinGroup"]
     assert [one.who for one in joins] == [leads, *({"a", "b"} - {leads})]
     assert joins[0].at_ms - grown_ms <= 5_100
     assert joins[0].message.reason == "the partitions of its topics changed"  # type: ignore[attr-defined]

@@ -148,7 +148,7 @@ def test_a_rebalance_lasts_from_its_first_join_to_its_last_sync() -> None:
 
 
 def lately(rig: ConsumerRig, kind: str) -> list[int]:
-    return [one.at_ms for one in rig.asked if one.kind == kind]
+    return [one.at_ms for one in rig.requests if one.kind == kind]
 
 
 def test_a_consumer_says_what_it_has_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tests.groups.balanced.group_rig import SESSION_MS, GroupRig
 from tests.http.conftest import Browser
 
 
-class Asked:
+class NodeStub:
     """Puts the requests of the pages to the node; a reply in `refused` is returned instead."""
 
     def __init__(self, rig: GroupRig) -> None:
@@ -58,13 +58,13 @@ def rig() -> GroupRig:
 
 
 @pytest.fixture
-def asked(rig: GroupRig) -> Asked:
-    return Asked(rig)
+def node(rig: GroupRig) -> NodeStub:
+    return NodeStub(rig)
 
 
 @pytest.fixture
-async def browser(asked: Asked) -> AsyncIterator[Browser]:
-    async with TestClient(TestServer(make_app(asked))) as client:
+async def browser(node: NodeStub) -> AsyncIterator[Browser]:
+    async with TestClient(TestServer(make_app(node))) as client:
         yield Browser(client)
 
 
@@ -228,8 +228,8 @@ async def test_who_asked_is_where_it_came_from_and_a_name_that_is_given_a_remark
     assert found[1] == ("HTTP", f"2 partitions are owned; remark: {'x' * 200}")
 
 
-async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, asked: Asked) -> None:
-    asked.refused[DescribeBalanced] = ErrorReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, node: NodeStub) -> None:
+    node.refused[DescribeBalanced] = ErrorReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
     assert (await browser.get("/v1/groups/g", 503))["err"] == 503
 
 

@@ -17,9 +17,9 @@ from coordinator.config.accounts import AuthorizerClass, Principals
 from coordinator.config.keys import RebalanceProtocols
 from interop.access import goldens
 from interop.access.living import TITLES, ask_living
-from interop.access.questions import questions, transactional_questions
+from interop.access.probes import probes, transactional_probes
+from interop.access.reply_lines import reply_line
 from interop.access.states import STATES, Names
-from interop.access.told import told
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode
 from protocol.kafka.version_codec import ANSWERED_BY_SESSIONS
@@ -44,7 +44,7 @@ MEANT = {
         "id of hidden-orders TOPIC_AUTHORIZATION_FAILED"
     ),
 }
-"""Our answer where Kafka gives another, by question and Kafka's answer (docs/kafka-differences.md)."""
+"""Our answer where Kafka gives another, by the probe's title and Kafka's answer (docs/kafka-differences.md)."""
 
 
 @functools.cache
@@ -96,11 +96,11 @@ def test_a_principal_is_answered_as_by_kafka(state: str) -> None:
     topic_ids = topic_ids_of(rig)
     peer = Peer(rig, 1)
     answers = {}
-    for question in questions(NAMES, topic_ids):
-        peer.send((question.message, question.version))
+    for probe in probes(NAMES, topic_ids):
+        peer.send((probe.message, probe.version))
         rig.wait(0)
         (reply,) = peer.heard()
-        answers[question.title] = told(reply, NAMES, topic_ids)
+        answers[probe.title] = reply_line(reply, NAMES, topic_ids)
     assert not differences(answers, state)
 
 
@@ -133,15 +133,15 @@ def test_a_principal_is_answered_as_by_kafka_about_offsets_in_transactions(state
         return ErrorCode.NONE if decisions.permits(one.kind, str(one.name), one.operation) else one.denial
 
     answers = {}
-    for question in transactional_questions(NAMES):
-        permitted, denied = divide(question.message, code_of)
+    for probe in transactional_probes(NAMES):
+        permitted, denied = divide(probe.message, code_of)
         reply: Any = denied
         if permitted is not None:  # the coordinator of transactions does not know the producer
             reply = REFUSE[type(permitted)](permitted, ErrorCode.INVALID_PRODUCER_ID_MAPPING, None)
-            reply = merge_reply(question.message, reply, denied, code_of)
+            reply = merge_reply(probe.message, reply, denied, code_of)
         if isinstance(reply, ErrorReply):
-            reply = REFUSE[type(question.message)](question.message, reply.error_code, None)
-        answers[question.title] = told(reply, NAMES, topic_ids_of(rig))
+            reply = REFUSE[type(probe.message)](probe.message, reply.error_code, None)
+        answers[probe.title] = reply_line(reply, NAMES, topic_ids_of(rig))
     assert not differences(answers, state)
 
 
@@ -152,7 +152,7 @@ def test_a_difference_that_is_meant_stands_in_the_file() -> None:
 
 def test_the_file_has_an_answer_for_each_question_and_state_and_reads_as_it_was_written() -> None:
     answers = kafka_answers()
-    asked = *transactional_questions(NAMES), *questions(NAMES, dict.fromkeys(TOPICS, b""))
+    asked = *transactional_probes(NAMES), *probes(NAMES, dict.fromkeys(TOPICS, b""))
     assert set(answers) == {*TITLES, *(one.title for one in asked)}
     assert all(set(by_state) == set(STATES) for by_state in answers.values())
     in_order = {title: {state: by_state[state] for state in STATES} for title, by_state in answers.items()}
@@ -160,5 +160,5 @@ def test_the_file_has_an_answer_for_each_question_and_state_and_reads_as_it_was_
 
 
 def test_each_api_that_kafkas_clients_are_offered_is_asked() -> None:
-    asked = {type(one.message) for one in questions(NAMES, dict.fromkeys(TOPICS, b""))}
+    asked = {type(one.message) for one in probes(NAMES, dict.fromkeys(TOPICS, b""))}
     assert asked == {api.message for api in WIRE_APIS.values() if api.advertised} - set(ANSWERED_BY_SESSIONS)

@@ -307,7 +307,7 @@ def test_connections_of_one_key_wait_for_each_other(world: BalancedRig) -> None:
     second = one.begin(lambda number: DisconnectAsked(number, K0))
     third = one.begin(lambda number: ConnectAsked(number, K0))
     world.run_until(lambda: third.is_over)
-    assert [question.result.ok for question in (first, second, third)] == [True] * 3
+    assert [call.result.ok for call in (first, second, third)] == [True] * 3
     assert one.kinds() == ["RegisterPartitions", "UnregisterPartitions", "RegisterPartitions"]
     assert one.core.registered == [K0]
 

@@ -41,10 +41,10 @@ def test_while_every_partition_is_being_given_up_or_registered_the_answer_is_405
     going = [one.begin(partial(_disconnecting, batch.key)) for batch in batches]
     said = one.get()
     assert (said.code, one.world.now_ms > going[0].asked_ms) == (405, True)
-    assert not any(question.is_over for question in going), "each waits for its batch to be confirmed"
+    assert not any(call.is_over for call in going), "each waits for its batch to be confirmed"
     for batch in batches:
         assert one.confirm(batch.confirm_ctx).ok
-    world.run_until(lambda: all(question.is_over for question in going))
+    world.run_until(lambda: all(call.is_over for call in going))
     assert one.get().code == 406
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from muster.core.balancing import Batch
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked, GaveUp, MetaAsked
 from tests.client.balanced.rigs import RIGS, BalancedRig
-from tests.client.balanced.world import Question, SimMember
+from tests.client.balanced.world import ApplicationCall, SimMember
 from tests.enumerations import share_of
 
 KEYS = ["1:t:0", "1:t:1"]
@@ -50,8 +50,8 @@ class App:
     """State of an application: the answers it waits for, and the batches that it has."""
 
     player: SimMember
-    reading: list[Question] = field(default_factory=list)
-    others: list[Question] = field(default_factory=list)
+    reading: list[ApplicationCall] = field(default_factory=list)
+    others: list[ApplicationCall] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
 
 
@@ -160,11 +160,11 @@ class Play:
 
     def look(self) -> None:
         for app in self.apps:
-            for question in [one for one in app.reading if one.is_over]:
-                app.reading.remove(question)
-                if question.result.ok:
-                    self._delivered(app, question.result.data)
-                    self._granted(question)
+            for call in [one for one in app.reading if one.is_over]:
+                app.reading.remove(call)
+                if call.result.ok:
+                    self._delivered(app, call.result.data)
+                    self._granted(call)
             app.others = [one for one in app.others if not one.is_over]
         for key, offset in self.rig.committed().items():
             assert offset <= self.confirmed[key], "more is committed than was ever confirmed"
@@ -175,12 +175,12 @@ class Play:
         assert first <= self.confirmed[batch.key], "records were passed over that nobody has confirmed"
         assert [record.offset for record in batch.messages] == list(range(first, batch.curr))
 
-    def _granted(self, question: Question) -> None:
-        key, at_ms = question.result.data.key, question.ended_ms
-        assert question.reg_epoch > 0, "a batch came of a partition that was not owned"
+    def _granted(self, call: ApplicationCall) -> None:
+        key, at_ms = call.result.data.key, call.ended_ms
+        assert call.reg_epoch > 0, "a batch came of a partition that was not owned"
         for epoch, delivered_ms in self.grants[key].items():
-            assert epoch <= question.reg_epoch or delivered_ms > at_ms, "an older grant still delivered"
-        self.grants[key].setdefault(question.reg_epoch, at_ms)
+            assert epoch <= call.reg_epoch or delivered_ms > at_ms, "an older grant still delivered"
+        self.grants[key].setdefault(call.reg_epoch, at_ms)
 
     def finish(self) -> None:
         """No faults any more, and applications that behave: everybody is answered, everything is read."""

@@ -23,7 +23,7 @@ from muster.streams.pump import Pump
 from muster.streams.queue import PartitionInfo, StreamQueue
 from protocol.messages.data import Fetch
 from protocol.messages.offsets import OffsetCommit
-from tests.client.consumer_rig import GROUP, Asked, Callback, SimDriver, _Node
+from tests.client.consumer_rig import GROUP, Callback, SentRequest, SimDriver, _Node
 from tests.client.streams.rig import ConnectorRig, SimApplication
 from tests.groups.checks import CountingIds
 
@@ -73,10 +73,10 @@ class _Reborn(_Node):
         return
 
 
-class _Plot(list[Asked | Callback]):
+class _Plot(list[SentRequest | Callback]):
     """Nobody reads it here."""
 
-    def append(self, _one: Asked | Callback) -> None:
+    def append(self, _one: SentRequest | Callback) -> None:
         return
 
 
