@@ -91,7 +91,7 @@ class Changed(AbstractContextManager["Changed"]):
     """A condition whose wait advances the simulation."""
 
     def __init__(self, rig: "ConsumerRig") -> None:
-        self._theatre = rig
+        self._rig = rig
         self._is_notified = False
 
     def __exit__(
@@ -105,11 +105,11 @@ class Changed(AbstractContextManager["Changed"]):
     def wait(self, timeout_s: float) -> bool:
         self._is_notified = False
         # At least a millisecond, since a remainder from rounding would be waited for for ever.
-        self._theatre.run(max(round(timeout_s * 1000), 1), until=lambda: self._is_notified)
+        self._rig.run(max(round(timeout_s * 1000), 1), until=lambda: self._is_notified)
         return self._is_notified
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float | None) -> bool:
-        self._theatre.run(_LONG_MS if timeout_s is None else round(timeout_s * 1000), until=holds)
+        self._rig.run(_LONG_MS if timeout_s is None else round(timeout_s * 1000), until=holds)
         return holds()
 
 

@@ -129,7 +129,7 @@ def rule(
 
 
 class AccessRulesRig(NodeRig):
-    """A node with an authorizer, at which the native clients are anonymous."""
+    """A node with an authorizer, whose native clients are anonymous."""
 
     def __init__(self, *acls: Acl, **settings: Any) -> None:
         super().__init__(**{"authorizer_class_name": AuthorizerClass.STANDARD, **settings})

@@ -75,7 +75,7 @@ _LIKELY = {
 
 
 class HostileRequestsRig(NodeRig):
-    """A node whose clients say anything, and count what they are answered."""
+    """A node whose clients send arbitrary requests and count the replies."""
 
     def __init__(self) -> None:
         self.unpackers: dict[int, msgpack.Unpacker] = {}

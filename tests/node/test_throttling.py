@@ -51,7 +51,7 @@ NOBODY_LOGS_IN = Mechanisms()
 
 
 class ThrottledRig(AuditRig):
-    """A node rig that notes who is paused. Nobody is held to access rules."""
+    """A node that records which connections are paused, without access rules."""
 
     def __init__(self, **settings: Any) -> None:
         self.paused: set[int] = set()
