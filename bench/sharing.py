@@ -47,9 +47,9 @@ _PAUSE_S = 0.1
 class Query:
     """A Spark query, with a checkpoint that outlives it."""
 
-    def __init__(self, stage: "Stage", name: str) -> None:
-        self._stage, self.name = stage, name
-        self._sink = DatabaseSink(lambda: connect(stage.database), TABLE, marks=MARKS)
+    def __init__(self, rig: "SharingRig", name: str) -> None:
+        self._rig, self.name = rig, name
+        self._sink = DatabaseSink(lambda: connect(rig.database), TABLE, marks=MARKS)
         self._query: StreamingQuery | None = None
         self._may_write = threading.Event()
         self._may_write.set()
@@ -59,12 +59,12 @@ class Query:
     def start(self) -> None:
         """Start the query, which is started again whenever it ends, until it is drained."""
         self.is_wanted = True
-        spark = self._stage.spark
+        spark = self._rig.spark
         assert spark is not None
-        settings = query_settings(self.name, self._stage.bootstrap, GROUP, TOPIC)
+        settings = query_settings(self.name, self._rig.bootstrap, GROUP, TOPIC)
         stream = spark.readStream.format("muster").options(**settings).load()
         writer = stream.writeStream.foreachBatch(self._write).queryName(self.name)
-        self._query = writer.option("checkpointLocation", str(self._stage.folder / self.name)).start()
+        self._query = writer.option("checkpointLocation", str(self._rig.folder / self.name)).start()
 
     def _write(self, batch: "DataFrame", number: int) -> None:
         if not self._may_write.is_set():
@@ -100,16 +100,16 @@ class Query:
 class Reader:
     """The reader of a query, in a process of its own, without Spark."""
 
-    def __init__(self, stage: "Stage", name: str) -> None:
-        self._stage, self.name = stage, name
-        self._checkpoint = stage.folder / name
+    def __init__(self, rig: "SharingRig", name: str) -> None:
+        self._rig, self.name = rig, name
+        self._checkpoint = rig.folder / name
         self._process: subprocess.Popen[bytes] | None = None
         self.is_wanted = False
 
     def start(self) -> None:
         """Start the query, which is started again whenever it ends, until it is drained."""
         self.is_wanted = True
-        arguments = (self.name, self._stage.bootstrap, GROUP, TOPIC, self._stage.database, str(self._checkpoint))
+        arguments = (self.name, self._rig.bootstrap, GROUP, TOPIC, self._rig.database, str(self._checkpoint))
         self._process = subprocess.Popen([sys.executable, "-m", "bench.sharing_member", *arguments])
 
     def hold(self) -> None:
@@ -138,13 +138,13 @@ class Reader:
 class Service:
     """A consumer in a process of its own."""
 
-    def __init__(self, stage: "Stage", kind: str) -> None:
-        self._stage, self.name = stage, kind
+    def __init__(self, rig: "SharingRig", kind: str) -> None:
+        self._rig, self.name = rig, kind
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        bootstrap = self._stage.bootstrap if self.name == "native" else self._stage.kafka
-        arguments = (self.name, bootstrap, GROUP, TOPIC, self._stage.database)
+        bootstrap = self._rig.bootstrap if self.name == "native" else self._rig.kafka
+        arguments = (self.name, bootstrap, GROUP, TOPIC, self._rig.database)
         self.process = subprocess.Popen([sys.executable, "-m", "bench.sharing_member", *arguments])
 
     def end(self, number: signal.Signals) -> None:
@@ -153,7 +153,7 @@ class Service:
             self.process.wait()
 
 
-class Stage:
+class SharingRig:
     """The group, its members, who writes its topic, and its table."""
 
     def __init__(self, spark: "SparkSession | None", daemon: Daemon, folder: Path) -> None:
@@ -259,51 +259,49 @@ def producing(bootstrap: str) -> "Iterator[None]":
         thread.join()
 
 
-def play(stage: Stage) -> None:
+def play(rig: SharingRig) -> None:
     """Scale up and down, kill a member of each kind, hold a batch."""
-    first, second = stage.queries
-    stock, native = stage.services
+    first, second = rig.queries
+    stock, native = rig.services
     first.start()
-    stage.all_write("first")
+    rig.all_write("first")
     second.start()
     stock.start()
     native.start()
-    stage.all_write("first", "second", "stock", "native")
+    rig.all_write("first", "second", "stock", "native")
 
-    stage.drain(second)
+    rig.drain(second)
     stock.end(signal.SIGTERM)
-    stage.all_write("first", "native")
+    rig.all_write("first", "native")
     second.start()
     stock.start()
-    stage.all_write("first", "second", "stock", "native")
+    rig.all_write("first", "second", "stock", "native")
 
     for service in (stock, native):
         service.end(signal.SIGKILL)
-        stage.say(f"{service.name} was killed")
+        rig.say(f"{service.name} was killed")
         service.start()
     first.kill()
-    stage.say("the reader of the first query was killed")
-    stage.all_write("first", "second", "stock", "native")
+    rig.say("the reader of the first query was killed")
+    rig.all_write("first", "second", "stock", "native")
 
     second.hold()
-    stage.until(second.is_held, "a batch of the second query is held")
-    stage.until(lambda: "second" not in stage.members(), "its member has left: others have its partitions")
-    stage.all_write("first", "stock", "native")
+    rig.until(second.is_held, "a batch of the second query is held")
+    rig.until(lambda: "second" not in rig.members(), "its member has left: others have its partitions")
+    rig.all_write("first", "stock", "native")
     second.release()
-    stage.all_write("first", "second", "stock", "native")
+    rig.all_write("first", "second", "stock", "native")
 
 
-def figures(stage: Stage) -> bool:
+def figures(rig: SharingRig) -> bool:
     """Wait until all is read, and print what the table has; whether each record is in it once."""
-    ends = stage.ends()
+    ends = rig.ends()
     records = sum(ends.values())
     marks = f"SELECT sum(next) FROM {MARKS} WHERE sink = '{TABLE}' AND part >= 0"
-    stage.until(lambda: (stage.ask(marks)[0][0] or 0) >= records, "all partitions are read to their ends")
-    ((rows, distinct),) = stage.ask(
-        f'SELECT count(*), count(DISTINCT "partition" * 1000000000 + "offset") FROM {TABLE}'
-    )
+    rig.until(lambda: (rig.ask(marks)[0][0] or 0) >= records, "all partitions are read to their ends")
+    ((rows, distinct),) = rig.ask(f'SELECT count(*), count(DISTINCT "partition" * 1000000000 + "offset") FROM {TABLE}')
     print(f"{records} records, {rows} rows: {records - distinct} missing, {rows - distinct} twice")
-    print(", ".join(f"{name} wrote {number}" for name, number in sorted(stage.written().items())))
+    print(", ".join(f"{name} wrote {number}" for name, number in sorted(rig.written().items())))
     return bool(records == rows == distinct)
 
 
@@ -314,10 +312,10 @@ def main(arguments: list[str]) -> None:
     with scratch() as folder, Daemon(folder / "data", _SETTINGS, http=False) as daemon:
         daemon.create_topic(TOPIC, PARTITIONS)
         spark = None if given.readers else local_session("sharing")
-        with Stage(spark, daemon, folder) as stage:
-            with producing(stage.bootstrap):
-                play(stage)
-            is_whole = figures(stage)
+        with SharingRig(spark, daemon, folder) as rig:
+            with producing(rig.bootstrap):
+                play(rig)
+            is_whole = figures(rig)
         if spark is not None:
             spark.stop()
     sys.exit(0 if is_whole else 1)

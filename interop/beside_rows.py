@@ -7,7 +7,7 @@ from pathlib import Path
 
 Row = tuple[str, int, int, bytes]
 """A topic, a partition, an offset, and what stood there."""
-Place = tuple[str, int, int]
+RecordPosition = tuple[str, int, int]
 
 
 def append(folder: Path, name: str, rows: Iterable[Row]) -> None:
@@ -23,7 +23,7 @@ def written_bytes(folder: Path, name: str) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def read(folder: Path, name: str, after_bytes: int = 0) -> list[Place]:
+def read(folder: Path, name: str, after_bytes: int = 0) -> list[RecordPosition]:
     """In the order in which they were written. Raises AssertionError for one that is not what stood at its place."""
     path = folder / f"{name}.rows"
     if not path.exists():

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from bench.builds import NotHere
 from interop.beside import Watch
-from interop.beside_rows import Place, mark, mend, read, written_bytes
+from interop.beside_rows import RecordPosition, mark, mend, read, written_bytes
 from interop.processes import kill_session
 from interop.server import Musterd, apache_kafka
 from muster import GroupMember, Producer, TopicPartition
@@ -59,7 +59,7 @@ class Member:
             )
 
     @property
-    def rows(self) -> list[Place]:
+    def rows(self) -> list[RecordPosition]:
         return read(self._folder, self.name)
 
     @property
@@ -113,7 +113,7 @@ class Source:
                     self.ends[one] = end + 5
 
     @property
-    def everything(self) -> set[Place]:
+    def everything(self) -> set[RecordPosition]:
         return {(*one, offset) for one, end in self.ends.items() for offset in range(end)}
 
 
@@ -123,7 +123,7 @@ class Story:
     def __init__(self, native: str, kafka: str, broker_port: int, folder: Path) -> None:
         self._native, self._kafka, self._broker_port, self._folder = native, kafka, broker_port, folder
         self._began = time.monotonic()
-        self._before_crash: list[Place] = []
+        self._before_crash: list[RecordPosition] = []
         self._members: dict[str, Member] = {}
 
     def play(self) -> list[str]:
@@ -187,7 +187,7 @@ class Story:
         with GroupMember(self._native, GROUP, TOPICS) as asking:
             return dict(asking.committed(ones))
 
-    def _judge(self, everything: set[Place]) -> list[str]:
+    def _judge(self, everything: set[RecordPosition]) -> list[str]:
         read_by = {name: Counter(member.rows) for name, member in self._members.items()}
         total = sum(read_by.values(), Counter())
         twice = {place for place, times in total.items() if times > 1}

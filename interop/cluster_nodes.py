@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from interop.nodes.gate import Gate
+from interop.nodes.cuttable_proxy import CuttableProxy
 from interop.server import Musterd
 from tests.edges.musterd import free_port, is_free
 
@@ -51,7 +51,7 @@ def node_behind_a_balancer(number: int, brokers: str, count: int, work: Path) ->
     while not ports or not all(map(is_free, ports)):
         first = free_port()
         ports = list(range(first, first + count + 1))
-    gate = Gate(ports, ports, _BEHIND)
+    proxy = CuttableProxy(ports, ports, _BEHIND)
     try:
         settings = _settings(number, brokers, f"{ports[1]}-{ports[-1]}")
         folder = work / f"musterd-{number}"
@@ -61,7 +61,7 @@ def node_behind_a_balancer(number: int, brokers: str, count: int, work: Path) ->
         finally:
             behind.end()
     finally:
-        gate.close()
+        proxy.close()
 
 
 def _settings(number: int, brokers: str, ports: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-Place = tuple[int, int]
+PartitionOffset = tuple[int, int]
 """A partition and an offset."""
 
 
@@ -12,9 +12,9 @@ class Deliveries(NamedTuple):
     """Records of a topic that a group has been given."""
 
     written: int
-    missing: list[Place]
-    strange: list[Place]
-    """Places that nobody wrote to."""
+    missing: list[PartitionOffset]
+    strange: list[PartitionOffset]
+    """Records that nobody wrote."""
     again: int
     """Number of times that a record was given to a member after another time."""
     by_member: dict[str, int]
@@ -34,10 +34,10 @@ class Deliveries(NamedTuple):
         return f"{self.written:,} written, {len(self.missing)} missing, {self.again:,} read again; {by_whom}"
 
 
-def deliveries(written: Collection[Place], read: Mapping[str, Iterable[Place]]) -> Deliveries:
+def deliveries(written: Collection[PartitionOffset], read: Mapping[str, Iterable[PartitionOffset]]) -> Deliveries:
     """Compare what was written with what each member has read."""
     by_member = {name: Counter(places) for name, places in read.items()}
-    total = sum(by_member.values(), Counter[Place]())
+    total = sum(by_member.values(), Counter[PartitionOffset]())
     wanted = set(written)
     return Deliveries(
         written=len(wanted),

@@ -9,7 +9,7 @@ from interop import builds, catalogue
 from interop.catalogue import ON_OURS
 from interop.judge import Judge
 from interop.processes import Failed, Program, missing
-from interop.scenarios import Stage, play, told
+from interop.scenarios import Scenario, play, run_to_end
 from interop.server import Server
 from interop.table import Result, Row, Verdict
 
@@ -49,19 +49,19 @@ def row(folder: Path, server: Server, capabilities: tuple[str, ...], work: Path)
 
 
 def _cell(built: Program, companion: Program, server: Server, capability: str, work: Path) -> Result:
-    stage = staged(built, companion, server, capability, work)
+    scenario = new_scenario(built, companion, server, capability, work)
     story = _driven if capability in built.client.driven else _own
-    result = tried(capability, lambda: story(stage, capability))
+    result = tried(capability, lambda: story(scenario, capability))
     say(f"{built.client.name} {capability}", result)
     return result
 
 
-def staged(built: Program, companion: Program, server: Server, what: str, work: Path) -> Stage:
-    """A stage with names of its own, and a folder for what is said on it."""
+def new_scenario(built: Program, companion: Program, server: Server, what: str, work: Path) -> Scenario:
+    """Return a scenario with names of its own, and a folder for logs."""
     word = f"{built.folder.name}-{what}-{secrets.token_hex(3)}".replace("_", "-")
     logs = work / "logs" / word
     logs.mkdir(parents=True)
-    return Stage(built, companion, server, Judge(server.bootstrap, server.security), f"t-{word}", f"g-{word}", logs)
+    return Scenario(built, companion, server, Judge(server.bootstrap, server.security), f"t-{word}", f"g-{word}", logs)
 
 
 def tried(capability: str, story: Callable[[], str]) -> Result:
@@ -78,11 +78,12 @@ def say(what: str, result: Result) -> None:
     print(f"{what}: {mark} ({result.seconds:.1f} s) {result.detail}", flush=True)
 
 
-def _driven(stage: Stage, capability: str) -> str:
-    return play(stage, capability)
+def _driven(scenario: Scenario, capability: str) -> str:
+    return play(scenario, capability)
 
 
-def _own(stage: Stage, capability: str) -> str:
+def _own(scenario: Scenario, capability: str) -> str:
     """Runs a capability that is the program's own, and believes its last line."""
-    arguments = [capability, "--bootstrap", stage.judge.bootstrap, "--topic", stage.topic, "--group", stage.group]
-    return told(stage, arguments)
+    arguments = [capability, "--bootstrap", scenario.judge.bootstrap]
+    arguments += ["--topic", scenario.topic, "--group", scenario.group]
+    return run_to_end(scenario, arguments)

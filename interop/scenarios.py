@@ -20,7 +20,7 @@ _CAPABILITY_S = 150.0
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
 
 
-class Stage(NamedTuple):
+class Scenario(NamedTuple):
     """A topic and a group of a story's own."""
 
     program: Program
@@ -32,31 +32,31 @@ class Stage(NamedTuple):
     logs: Path
 
 
-def play(stage: Stage, capability: str) -> str:
+def play(scenario: Scenario, capability: str) -> str:
     """Plays one story; what was seen. Raises Failed where it went otherwise."""
-    with crowd(stage.logs) as members:
-        return _STORIES[capability](stage, Actors(stage, members))
+    with crowd(scenario.logs) as members:
+        return _STORIES[capability](scenario, Actors(scenario, members))
 
 
 class Actors:
-    """Starts members on a stage, and says whether they share its partitions as they should."""
+    """Starts members of a scenario, and checks that they share its partitions."""
 
     def __init__(
-        self, stage: Stage, members: Crowd, partitions: int = PARTITIONS, *, settle_s: float = SETTLE_S
+        self, scenario: Scenario, members: Crowd, partitions: int = PARTITIONS, *, settle_s: float = SETTLE_S
     ) -> None:
         self.crowd = members
         self.settle_s = settle_s
         self._partitions = range(partitions)
-        self.stage = stage
+        self.scenario = scenario
         self._fed = itertools.count()
 
     def member(
         self, *extra: str, assignor: str = EAGER, session_ms: int = SESSION_MS, program: Program | None = None
     ) -> Member:
-        stage = self.stage
-        arguments = ["--bootstrap", stage.judge.bootstrap, "--topic", stage.topic, "--group", stage.group]
+        scenario = self.scenario
+        arguments = ["--bootstrap", scenario.judge.bootstrap, "--topic", scenario.topic, "--group", scenario.group]
         arguments += ["--assignor", assignor, "--session-timeout-ms", str(session_ms), *extra]
-        return self.crowd.start(program or stage.program, arguments)
+        return self.crowd.start(program or scenario.program, arguments)
 
     def settle(self, what: str, *members: Member) -> None:
         """Returns once every partition has one owner among these members, as many each."""
@@ -71,7 +71,7 @@ class Actors:
     def feed(self, *members: Member) -> None:
         """A record for every partition; each must reach the partition's owner."""
         records = {partition: f"fed-{next(self._fed)}" for partition in self._partitions}
-        self.stage.judge.produce(self.stage.topic, list(records.items()))
+        self.scenario.judge.produce(self.scenario.topic, list(records.items()))
 
         def arrived() -> bool:
             return all(
@@ -84,18 +84,18 @@ class Actors:
         self.crowd.wait(arrived, "a record for every partition reaches its owner", self.settle_s)
 
 
-def _rebalance_eager(stage: Stage, actors: Actors) -> str:
-    _grow(stage, actors, EAGER)
+def _rebalance_eager(scenario: Scenario, actors: Actors) -> str:
+    _grow(scenario, actors, EAGER)
     return "1, 2, 3 members, one left, one was killed: every partition had one owner each time"
 
 
-def _rebalance_cooperative(stage: Stage, actors: Actors) -> str:
-    kept = _grow(stage, actors, COOPERATIVE)
+def _rebalance_cooperative(scenario: Scenario, actors: Actors) -> str:
+    kept = _grow(scenario, actors, COOPERATIVE)
     return f"1, 2, 3 members, one left, one was killed; {kept} times a partition stayed, and was never taken meanwhile"
 
 
-def _grow(stage: Stage, actors: Actors, assignor: str) -> int:
-    stage.judge.create(stage.topic, PARTITIONS)
+def _grow(scenario: Scenario, actors: Actors, assignor: str) -> int:
+    scenario.judge.create(scenario.topic, PARTITIONS)
     return grow_and_shrink(actors, assignor, [partial(actors.member, assignor=assignor)] * 3)
 
 
@@ -121,7 +121,7 @@ def grow_and_shrink(actors: Actors, assignor: str, joins: Sequence[Callable[[], 
     return watch.kept
 
 
-class Told(Protocol):
+class ObservedMember(Protocol):
     """The part of a member that `Keeping` uses."""
 
     name: str
@@ -132,7 +132,7 @@ class Told(Protocol):
 
 
 class Keeping:
-    """Looks at what each member kept from one stage to the next.
+    """Checks what each member keeps from one step to the next.
 
     Raises Failed where a cooperative member was without what it kept, for however short a time (KIP-429).
     """
@@ -142,7 +142,7 @@ class Keeping:
         self._strict = assignor == COOPERATIVE
         self._seen: dict[str, tuple[int, frozenset[int]]] = {}
 
-    def check(self, members: Sequence[Told]) -> None:
+    def check(self, members: Sequence[ObservedMember]) -> None:
         for member in members:
             since, before = self._seen.get(member.name, (0, frozenset()))
             kept = before & member.owned
@@ -153,8 +153,8 @@ class Keeping:
             self._seen[member.name] = (len(member.history), member.owned)
 
 
-def _static_member(stage: Stage, actors: Actors) -> str:
-    stage.judge.create(stage.topic, PARTITIONS)
+def _static_member(scenario: Scenario, actors: Actors) -> str:
+    scenario.judge.create(scenario.topic, PARTITIONS)
     first = actors.member("--instance", "a", session_ms=STATIC_SESSION_MS)
     second = actors.member("--instance", "b", session_ms=STATIC_SESSION_MS)
     actors.settle("two static members", first, second)
@@ -171,11 +171,11 @@ def _static_member(stage: Stage, actors: Actors) -> str:
     return f"killed and back with partitions {sorted(owned)}; the other member noticed nothing"
 
 
-def commit_resume(stage: Stage, actors: Actors) -> str:
+def commit_resume(scenario: Scenario, actors: Actors) -> str:
     """Play the story; what was seen."""
-    stage.judge.create(stage.topic, PARTITIONS)
+    scenario.judge.create(scenario.topic, PARTITIONS)
     count, half = 360, 150
-    stage.judge.produce(stage.topic, [(i % PARTITIONS, str(i)) for i in range(count)])
+    scenario.judge.produce(scenario.topic, [(i % PARTITIONS, str(i)) for i in range(count)])
     seen: list[str] = []
     for limit in (half, count - half):
         member = actors.member("--limit", str(limit))
@@ -185,50 +185,50 @@ def commit_resume(stage: Stage, actors: Actors) -> str:
         if len(member.records) != limit:
             raise Failed(f"{member.name} handed out {len(member.records)} records, not {limit}; {actors.crowd.state()}")
         seen += [record.value for record in member.records]
-        committed = stage.judge.committed_total(stage.group, stage.topic, PARTITIONS)
+        committed = scenario.judge.committed_total(scenario.group, scenario.topic, PARTITIONS)
         if committed != len(seen):
             raise Failed(f"{len(seen)} records were handed out, but the commits add up to {committed}")
     _all_once(seen, count)
     return f"{half} of {count} records, a commit, a restart, then exactly the other {count - half}"
 
 
-def _produce_consume(stage: Stage, actors: Actors) -> str:
-    stage.judge.create(stage.topic, PARTITIONS)
+def _produce_consume(scenario: Scenario, actors: Actors) -> str:
+    scenario.judge.create(scenario.topic, PARTITIONS)
     each = 120
-    for compression in stage.program.client.compressions:
-        _produce(stage, each, "--compression", compression)
-    total = each * len(stage.program.client.compressions)
+    for compression in scenario.program.client.compressions:
+        _produce(scenario, each, "--compression", compression)
+    total = each * len(scenario.program.client.compressions)
     member = actors.member("--limit", str(total))
     member.join(SETTLE_S)
     for value in range(each):
         partitions = [record.partition for record in member.records if record.value == str(value)]
-        if partitions != [value % PARTITIONS] * len(stage.program.client.compressions):
+        if partitions != [value % PARTITIONS] * len(scenario.program.client.compressions):
             raise Failed(f"record {value} came from partitions {partitions}")
     _in_order(member)
-    return f"{total} records ({', '.join(stage.program.client.compressions)})"
+    return f"{total} records ({', '.join(scenario.program.client.compressions)})"
 
 
-def _idempotent(stage: Stage, actors: Actors) -> str:
-    stage.judge.create(stage.topic, PARTITIONS)
+def _idempotent(scenario: Scenario, actors: Actors) -> str:
+    scenario.judge.create(scenario.topic, PARTITIONS)
     count = 3000
-    _produce(stage, count, "--compression", "none", "--idempotent")
-    written = stage.judge.everything(stage.topic, PARTITIONS)
+    _produce(scenario, count, "--compression", "none", "--idempotent")
+    written = scenario.judge.everything(scenario.topic, PARTITIONS)
     _all_once([value for _, value in written], count)
-    if stage.judge.producers(written, PARTITIONS) != [count // PARTITIONS] * PARTITIONS:
+    if scenario.judge.producers(written, PARTITIONS) != [count // PARTITIONS] * PARTITIONS:
         raise Failed("the records are not evenly spread")
     return f"{count} records, each once"
 
 
-def _mixed(stage: Stage, actors: Actors) -> str:
-    stage.judge.create(stage.topic, PARTITIONS)
-    other = actors.member(program=stage.companion)
+def _mixed(scenario: Scenario, actors: Actors) -> str:
+    scenario.judge.create(scenario.topic, PARTITIONS)
+    other = actors.member(program=scenario.companion)
     actors.settle("confluent-kafka alone", other)
     own = actors.member()
     actors.settle("led by confluent-kafka", other, own)
     actors.feed(other, own)
     other.stop()
     actors.settle("alone", own)
-    again = actors.member(program=stage.companion)
+    again = actors.member(program=scenario.companion)
     actors.settle("led by the client", own, again)
     actors.feed(own, again)
     again.kill()
@@ -236,37 +236,37 @@ def _mixed(stage: Stage, actors: Actors) -> str:
     return "one group with confluent-kafka, led by either"
 
 
-def _server_crash(stage: Stage, actors: Actors) -> str:
-    stage.judge.create(stage.topic, PARTITIONS)
+def _server_crash(scenario: Scenario, actors: Actors) -> str:
+    scenario.judge.create(scenario.topic, PARTITIONS)
     members = [actors.member(session_ms=STATIC_SESSION_MS) for _ in range(2)]
     actors.settle("two members", *members)
     actors.feed(*members)
     assigned = sum(len(member.history) for member in members)
     for _ in range(2):
-        stage.server.crash()
+        scenario.server.crash()
         actors.feed(*members)
         actors.settle("after the crash", *members)
     more = sum(len(member.history) for member in members) - assigned
     return f"two kill -9 of the server: both members read on, with {more} new assignments"
 
 
-def _offsets_log(stage: Stage, actors: Actors) -> str:
+def _offsets_log(scenario: Scenario, actors: Actors) -> str:
     """A musterd of its own, whose segments are small, is stopped in good order; the program looks at what it left."""
-    server = Musterd(stage.logs / "server", f"offsets.topic.segment.bytes={SMALL_SEGMENT}")
+    server = Musterd(scenario.logs / "server", f"offsets.topic.segment.bytes={SMALL_SEGMENT}")
     try:
         judge = Judge(server.bootstrap)
-        judge.create(stage.topic, PARTITIONS)
-        judge.commit(stage.group, stage.topic, range(1, COMMITS + 1))
+        judge.create(scenario.topic, PARTITIONS)
+        judge.commit(scenario.group, scenario.topic, range(1, COMMITS + 1))
         server.stop()
     finally:
         server.end()
-    arguments = ["offsets_log", "--bootstrap", server.bootstrap, "--topic", stage.topic, "--group", stage.group]
-    return told(stage, [*arguments, "--folder", str(server.data)])
+    arguments = ["offsets_log", "--bootstrap", server.bootstrap, "--topic", scenario.topic, "--group", scenario.group]
+    return run_to_end(scenario, [*arguments, "--folder", str(server.data)])
 
 
-def told(stage: Stage, arguments: Sequence[str]) -> str:
+def run_to_end(scenario: Scenario, arguments: Sequence[str]) -> str:
     """Runs the program to its end, and believes its last line."""
-    last = stage.program.answer(arguments, stage.logs / "stderr.log", _CAPABILITY_S)
+    last = scenario.program.answer(arguments, scenario.logs / "stderr.log", _CAPABILITY_S)
     try:
         said = json.loads(last)
         ok, detail = bool(said["ok"]), str(said["detail"])
@@ -277,10 +277,10 @@ def told(stage: Stage, arguments: Sequence[str]) -> str:
     return detail
 
 
-def _produce(stage: Stage, count: int, *extra: str) -> None:
-    arguments = ["produce", "--bootstrap", stage.judge.bootstrap, "--topic", stage.topic]
+def _produce(scenario: Scenario, count: int, *extra: str) -> None:
+    arguments = ["produce", "--bootstrap", scenario.judge.bootstrap, "--topic", scenario.topic]
     arguments += ["--count", str(count), "--partitions", str(PARTITIONS), *extra]
-    stage.program.answer(arguments, stage.logs / "produce.log", SETTLE_S)
+    scenario.program.answer(arguments, scenario.logs / "produce.log", SETTLE_S)
 
 
 def _all_once(values: Sequence[str], count: int) -> None:
@@ -296,7 +296,7 @@ def _in_order(member: Member) -> None:
             raise Failed(f"{member.name} was handed offsets {offsets[:10]}... of partition {partition}")
 
 
-_STORIES: dict[str, Callable[[Stage, Actors], str]] = {
+_STORIES: dict[str, Callable[[Scenario, Actors], str]] = {
     "produce_consume": _produce_consume,
     "rebalance_eager": _rebalance_eager,
     "rebalance_cooperative": _rebalance_cooperative,

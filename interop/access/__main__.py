@@ -10,7 +10,7 @@ import sys
 from bench.builds import NotHere
 from bench.processes import scratch
 from interop.access import goldens
-from interop.access.asked import ask_kafka
+from interop.access.kafka_answers import ask_kafka
 
 
 def main() -> int:

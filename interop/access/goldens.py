@@ -1,4 +1,4 @@
-"""Answers as a file that people can read: under each question each answer, and the states in which it was given."""
+"""Answers as a file that people can read: under the title of each probe the answers, and the states that give them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +18,8 @@ _WRAPPED: Final = TextWrapper(120, initial_indent=_INDENT * 2, subsequent_indent
 def text(answers: Mapping[str, Mapping[str, str]]) -> str:
     """Return the file's text."""
     lines = [_HEAD]
-    for question, by_state in answers.items():
-        lines += ["", question]
+    for title, by_state in answers.items():
+        lines += ["", title]
         states: dict[str, list[str]] = {}
         for state, answer in by_state.items():
             states.setdefault(answer, []).append(state)
@@ -32,20 +32,20 @@ def text(answers: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def read(given: str) -> dict[str, dict[str, str]]:
-    """Return the answers of a file's text, by question, then by state."""
+    """Return the answers of a file's text, by the probe's title, then by state."""
     answers: dict[str, dict[str, str]] = {}
-    question, answer, states = "", "", ""
+    title, answer, states = "", "", ""
     for line in [*given.splitlines(), ""]:
         if line.startswith(_INDENT * 2):
             states = f"{states} {line.strip()}".strip()
             continue
         if states:
-            known = answers.setdefault(question, {})
+            known = answers.setdefault(title, {})
             named = [one for one in STATES if one not in known] if states == _ELSE else states.split(_BETWEEN)
             known.update(dict.fromkeys(named, answer))
             states = ""
         if line.startswith(_INDENT):
             answer = line.strip()
         elif line:
-            question = line
+            title = line
     return answers

@@ -1,11 +1,11 @@
-"""Questions about a group with a member: who may describe it, and which topics a pattern matches. An administrator is
+"""Probes of a group with a member: who may describe it, and which topics a pattern matches. An administrator is
 the member, then the principal itself."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from interop.access.reply_lines import reply_line
 from interop.access.states import Names
-from interop.access.told import told
 from protocol.messages import Message
 from protocol.messages.consumer_groups import JOINING, LEAVING, ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from protocol.messages.groups import DeleteGroups
@@ -44,7 +44,7 @@ async def ask_living(
             if reply.assignment is not None:
                 has = frozenset(one.topic_id for one in reply.assignment.topic_partitions)
             await rest()
-        answers[title] = told(await principal(ConsumerGroupDescribe((names.group,), True), _DESCRIBE), names, ids)
+        answers[title] = reply_line(await principal(ConsumerGroupDescribe((names.group,), True), _DESCRIBE), names, ids)
     await administrator(_beat(names, "m", LEAVING), _BEAT)
     answers[PATTERN] = await _matched(principal, rest, names, ids)
     await administrator(_beat(names, "own", LEAVING), _BEAT)

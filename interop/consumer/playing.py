@@ -122,5 +122,5 @@ def _tried(programs: Mapping[str, Program | Failed], client: str, story: str, se
             return Result(story, Verdict.NOT_HERE if is_absent else Verdict.FAILED, str(program))
     assert isinstance(built, Program)
     other = companion if isinstance(companion, Program) else built
-    stage = rows.staged(built, other, server, f"848-{story}", work)
-    return rows.tried(story, lambda: stories.play(stage, story))
+    scenario = rows.new_scenario(built, other, server, f"848-{story}", work)
+    return rows.tried(story, lambda: stories.play(scenario, story))

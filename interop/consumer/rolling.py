@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from interop.load import Load
 from interop.ours.mixed import check_read
 from interop.processes import Failed, Member, Program, Record
-from interop.scenarios import PARTITIONS, Actors, Stage
+from interop.scenarios import PARTITIONS, Actors, Scenario
 
 CLASSIC, CONSUMER = "classic", "consumer"
 Joins = Mapping[str, Callable[[Program], Member]]
@@ -16,16 +16,18 @@ Joins = Mapping[str, Callable[[Program], Member]]
 _PER_SECOND = 60
 _PAUSE_S = 40.0
 """Shorter than a session by default: no record may wait longer for a reader."""
-Place = tuple[int, int]
+PartitionOffset = tuple[int, int]
 """Partition and offset."""
 
 
 class Rolling:
     """One group with a member for each of the programs."""
 
-    def __init__(self, stage: Stage, actors: Actors, joins: Joins, programs: Sequence[Program], *, kills: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, actors: Actors, joins: Joins, programs: Sequence[Program], *, kills: bool
+    ) -> None:
         """`kills`: members that go over are killed, and not stopped."""
-        self._stage = stage
+        self._scenario = scenario
         self._actors = actors
         self._joins = joins
         self._programs = programs
@@ -34,7 +36,7 @@ class Rolling:
 
     def play(self) -> str:
         """Return what was seen. Raises Failed."""
-        judge, topic = self._stage.judge, self._stage.topic
+        judge, topic = self._scenario.judge, self._scenario.topic
         judge.create(topic, PARTITIONS)
         load = Load(judge.bootstrap, topic, _PER_SECOND)
         try:
@@ -62,7 +64,7 @@ class Rolling:
 
     def _settle(self, what: str, group_type: str) -> None:
         try:
-            self._stage.judge.until_type(self._stage.group, group_type, _PAUSE_S)
+            self._scenario.judge.until_type(self._scenario.group, group_type, _PAUSE_S)
         except Failed as failure:
             raise Failed(f"{what}: {failure}; {self._actors.crowd.state()}") from None
         self._actors.settle(what, *self._here)
@@ -73,7 +75,7 @@ class Rolling:
         Some are read again: a member that was killed could not commit, and a classic one of an older generation may not
         when the group is classic again.
         """
-        judge, topic, members = self._stage.judge, self._stage.topic, self._actors.crowd.members
+        judge, topic, members = self._scenario.judge, self._scenario.topic, self._actors.crowd.members
         if load.refused:
             raise Failed(f"{len(load.refused)} records were refused, e.g. {load.refused[0]}")
         read = [member.records for member in members]
@@ -95,7 +97,7 @@ class Rolling:
 
     def _left(self) -> int:
         """Let a last member read what is not committed, exactly; return how much that was."""
-        judge, topic, group = self._stage.judge, self._stage.topic, self._stage.group
+        judge, topic, group = self._scenario.judge, self._scenario.topic, self._scenario.group
         written = len(judge.everything(topic, PARTITIONS))
         rest = written - judge.committed_total(group, topic, PARTITIONS)
         if rest:
@@ -107,16 +109,16 @@ class Rolling:
         return rest
 
 
-def first_seen(read: Sequence[Sequence[Record]]) -> dict[Place, float]:
+def first_seen(read: Sequence[Sequence[Record]]) -> dict[PartitionOffset, float]:
     """Return when each record was read first, by any of the members that read these."""
-    seen: dict[Place, float] = {}
+    seen: dict[PartitionOffset, float] = {}
     for records in read:
         for record in records:
-            place = record.partition, record.offset
-            seen[place] = min(record.seen_at, seen.get(place, record.seen_at))
+            position = record.partition, record.offset
+            seen[position] = min(record.seen_at, seen.get(position, record.seen_at))
     return seen
 
 
-def longest_wait(acknowledged: Mapping[Place, float], seen: Mapping[Place, float]) -> float:
+def longest_wait(acknowledged: Mapping[PartitionOffset, float], seen: Mapping[PartitionOffset, float]) -> float:
     """Return the longest time in seconds from an acknowledgement until somebody read the record."""
-    return max((seen[place] - at for place, at in acknowledged.items()), default=0.0)
+    return max((seen[position] - at for position, at in acknowledged.items()), default=0.0)

@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     etl_records: int
 
 
-class Stage:
+class TransactionRig:
     """Cluster, nodes and the folder of a run, and what failed."""
 
     def __init__(self, cluster: Cluster, nodes: list[Musterd], work: Path) -> None:
@@ -84,16 +84,16 @@ def run(work: Path, plan: Plan) -> list[str]:
         for number in range(plan.nodes):
             nodes.append(node(number + 1, cluster.bootstrap, work))
             stack.callback(nodes[-1].end)
-        stage = Stage(cluster, nodes, work)
+        rig = TransactionRig(cluster, nodes, work)
         if chosen:
-            _carry(stage, programs, chosen, plan.kills)
+            _carry(rig, programs, chosen, plan.kills)
         for one in nodes:
             one.stop()
         if ETL in plan.programs:
-            _etl(stage, plan)
+            _etl(rig, plan)
         heard = cluster.groups() - {NODES_GROUP}
-        stage.failed += [f"Kafka's own coordinator has heard of the group {one}" for one in heard]
-    return stage.failed
+        rig.failed += [f"Kafka's own coordinator has heard of the group {one}" for one in heard]
+    return rig.failed
 
 
 def _built(name: str) -> Program:
@@ -111,56 +111,56 @@ def _target(name: str) -> str:
 # --- numbers, carried from topic to topic ---
 
 
-def _carry(stage: Stage, programs: Mapping[str, Program], chosen: list[str], kills: int) -> None:
+def _carry(rig: TransactionRig, programs: Mapping[str, Program], chosen: list[str], kills: int) -> None:
     workers: dict[str, list[Worker]] = {}
     with ExitStack() as stack:
-        written = ["transact", "--bootstrap", stage.bootstrap, "--topic", TOPIC, "--partitions", str(PARTITIONS)]
+        written = ["transact", "--bootstrap", rig.bootstrap, "--topic", TOPIC, "--partitions", str(PARTITIONS)]
         written += ["--transactional-id", TOPIC, "--pause-ms", _PAUSE_MS]
-        writer = Worker(programs["java"], written, stage.work / "writer.log")
+        writer = Worker(programs["java"], written, rig.work / "writer.log")
         stack.callback(writer.kill)
         for name in chosen:
-            workers[name] = [_worker(stage, programs[name], name, number) for number in range(EACH)]
+            workers[name] = [_worker(rig, programs[name], name, number) for number in range(EACH)]
             for one in workers[name]:
                 stack.callback(one.kill)
-        _until_all_go_on(stage, workers, "a beginning")
+        _until_all_go_on(rig, workers, "a beginning")
         for number in range(kills):
-            stage.kill_a_node()
+            rig.kill_a_node()
             what = f"kill {number + 1}: a node"
             if number % 2:
                 name = chosen[number // 2 % len(chosen)]
                 workers[name][0].crash()
                 what += f", and a program of {name}"
-            if not _until_all_go_on(stage, workers, what):
+            if not _until_all_go_on(rig, workers, what):
                 break
         if writer.stop() != 0:
-            stage.failed.append("the writer of transactions did not end in good order")
+            rig.failed.append("the writer of transactions did not end in good order")
         count = writer.told["records"]
         print(f"written: {count:,} numbers, {writer.told['aborted']} transactions aborted", flush=True)
         for name in chosen:
-            _judge(stage, name, count, workers[name])
+            _judge(rig, name, count, workers[name])
 
 
-def _worker(stage: Stage, program: Program, name: str, number: int) -> Worker:
-    arguments = ["transform", "--bootstrap", stage.bootstrap, "--topic", TOPIC, "--to", _target(name)]
+def _worker(rig: TransactionRig, program: Program, name: str, number: int) -> Worker:
+    arguments = ["transform", "--bootstrap", rig.bootstrap, "--topic", TOPIC, "--to", _target(name)]
     arguments += ["--group", f"copy-{name}"]
     if name == "kafka-streams":
-        arguments += ["--folder", str(stage.work / f"state-{number}")]
+        arguments += ["--folder", str(rig.work / f"state-{number}")]
     else:
         arguments += ["--transactional-id", f"{name}-{number}"]
-    return Worker(program, arguments, stage.work / f"{name}-{number}.log")
+    return Worker(program, arguments, rig.work / f"{name}-{number}.log")
 
 
-def _until_all_go_on(stage: Stage, workers: Mapping[str, list[Worker]], what: str) -> bool:
+def _until_all_go_on(rig: TransactionRig, workers: Mapping[str, list[Worker]], what: str) -> bool:
     """Wait until each program has written something more, and say how long that took."""
-    reached = {name: _ends(stage, name) for name in workers}
+    reached = {name: _ends(rig, name) for name in workers}
     began = time.monotonic()
     waiting = set(workers)
     while waiting and time.monotonic() - began < _PATIENCE_S:
         time.sleep(0.5)
         _revive(workers[name] for name in waiting)
-        waiting -= {name for name in waiting if _ends(stage, name) > reached[name]}
+        waiting -= {name for name in waiting if _ends(rig, name) > reached[name]}
     print(f"{what}: all go on after {time.monotonic() - began:.1f} s", flush=True)
-    stage.failed += [f"{what}: {name} does not go on" for name in sorted(waiting)]
+    rig.failed += [f"{what}: {name} does not go on" for name in sorted(waiting)]
     return not waiting
 
 
@@ -170,9 +170,9 @@ def _revive(workers: Iterable[list[Worker]]) -> None:
             one.revive()
 
 
-def _ends(stage: Stage, name: str) -> int:
+def _ends(rig: TransactionRig, name: str) -> int:
     """Sum of the topic's ends, as readers of committed records see them."""
-    reader = Consumer(reading(stage.cluster.bootstrap))
+    reader = Consumer(reading(rig.cluster.bootstrap))
     try:
         ends = [reader.get_watermark_offsets(TopicPartition(_target(name), at), timeout=20) for at in range(PARTITIONS)]
         return sum(high for _, high in ends)
@@ -180,59 +180,59 @@ def _ends(stage: Stage, name: str) -> int:
         reader.close()
 
 
-def _judge(stage: Stage, name: str, count: int, workers: list[Worker]) -> None:
+def _judge(rig: TransactionRig, name: str, count: int, workers: list[Worker]) -> None:
     """Wait until the program has carried everything on, stop it, and look at what is there."""
     deadline = time.monotonic() + _PATIENCE_S
-    while len(_everything(stage, name)) < count and time.monotonic() < deadline:
+    while len(_everything(rig, name)) < count and time.monotonic() < deadline:
         time.sleep(1)
         _revive([workers])
     for number, one in enumerate(workers):
         code = one.stop()
         if code != 0:
-            stage.failed.append(f"{name}: program {number} ended with {code}")
-    found = _everything(stage, name)
+            rig.failed.append(f"{name}: program {number} ended with {code}")
+    found = _everything(rig, name)
     faults = _JUDGES[name](found, count)
     told = {event: sum(one.told[event] for one in workers) for event in _EVENTS}
     print(
         f"{name}: {len(found):,} of {count:,} numbers, {len(faults)} faults; transactions as told: {told}", flush=True
     )
-    stage.failed += [f"{name}: {fault}" for fault in faults]
+    rig.failed += [f"{name}: {fault}" for fault in faults]
 
 
-def _everything(stage: Stage, name: str) -> list[str]:
+def _everything(rig: TransactionRig, name: str) -> list[str]:
     """Return the committed values of a topic now, each partition's in order."""
-    return [one.value for one in committed_records(stage.cluster.bootstrap, _target(name), PARTITIONS)]
+    return [one.value for one in committed_records(rig.cluster.bootstrap, _target(name), PARTITIONS)]
 
 
 # --- franz-go's own test ---
 
 
-def _etl(stage: Stage, plan: Plan) -> None:
+def _etl(rig: TransactionRig, plan: Plan) -> None:
     """Run TestTxnEtl while nodes are killed. franz-go gives a request up whose connection is refused, and the test
     counts that as a failure, whoever refuses; so the nodes are behind addresses that stay, and hang up instead."""
     with ExitStack() as stack:
-        stage.nodes = [
+        rig.nodes = [
             stack.enter_context(
-                node_behind_a_balancer(number + 1, stage.cluster.bootstrap, plan.brokers, stage.work / "balanced")
+                node_behind_a_balancer(number + 1, rig.cluster.bootstrap, plan.brokers, rig.work / "balanced")
             )
             for number in range(plan.nodes)
         ]
-        with franz_go.Suite(stage.bootstrap, f"^{ETL}$", plan.etl_records, copies=plan.brokers) as suite:
-            kills = _kill_until(stage, plan.kills, lambda: suite.has_ended)
+        with franz_go.Suite(rig.bootstrap, f"^{ETL}$", plan.etl_records, copies=plan.brokers) as suite:
+            kills = _kill_until(rig, plan.kills, lambda: suite.has_ended)
             outcome = suite.outcome()
     counts = {how: sum(one[how] for one in outcome.values()) for how in ("PASS", "FAIL", "SKIP")}
     print(f"{ETL} through {plan.nodes} nodes, {kills} kills: {counts}", flush=True)
     if kills < min(plan.kills, 1):
-        stage.failed.append(f"{ETL}: it ended before a node was killed")
+        rig.failed.append(f"{ETL}: it ended before a node was killed")
     if not counts["PASS"] or counts["FAIL"]:
-        stage.failed.append(f"{ETL}: {counts}")
+        rig.failed.append(f"{ETL}: {counts}")
 
 
-def _kill_until(stage: Stage, most: int, has_ended: Callable[[], bool]) -> int:
+def _kill_until(rig: TransactionRig, most: int, has_ended: Callable[[], bool]) -> int:
     """Kill one node after the other, `most` of them, until it has ended; how many."""
     for kills in range(most):
         time.sleep(_ETL_PAUSE_S)
         if has_ended():
             return kills
-        stage.kill_a_node()
+        rig.kill_a_node()
     return most

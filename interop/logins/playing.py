@@ -85,5 +85,5 @@ def _tried(program: Program | Failed, server: ProtectedMusterd, cell: Cell, work
         verdict = Verdict.NOT_HERE if isinstance(program, rows.NotHere) else Verdict.FAILED
         return [Result(column, verdict, str(program)) for column in story.COLUMNS]
     _, protocol, mechanism = cell
-    stage = rows.staged(program, program, server, f"{protocol}-{mechanism}".lower(), work)
-    return story.play(stage, server, mechanism)
+    scenario = rows.new_scenario(program, program, server, f"{protocol}-{mechanism}".lower(), work)
+    return story.play(scenario, server, mechanism)

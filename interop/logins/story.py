@@ -10,7 +10,7 @@ from interop import rows
 from interop.logins.guarded import LIFETIME_MS, WRONG, Counts, ProtectedMusterd
 from interop.processes import Crowd, Failed, Member, crowd
 from interop.program import OAUTHBEARER
-from interop.scenarios import PARTITIONS, SETTLE_S, Actors, Stage
+from interop.scenarios import PARTITIONS, SETTLE_S, Actors, Scenario
 from interop.table import Result, Verdict
 
 COLUMNS = ("joins", "reauthenticates", "consumes", "wrong password refused")
@@ -33,34 +33,34 @@ after an answer that names no broker.
 """
 
 
-def play(stage: Stage, server: ProtectedMusterd, mechanism: str) -> list[Result]:
+def play(scenario: Scenario, server: ProtectedMusterd, mechanism: str) -> list[Result]:
     """Return a result for each column that was reached."""
     results: list[Result] = []
-    with crowd(stage.logs) as members:
-        login = _Login(stage, server, mechanism, members)
+    with crowd(scenario.logs) as members:
+        login = _Login(scenario, server, mechanism, members)
         for column, step in zip(COLUMNS[:3], (login.joins, login.reauthenticates, login.consumes), strict=True):
             results.append(rows.tried(column, step))
             if results[-1].verdict is Verdict.FAILED:
                 break
-    with crowd(stage.logs) as members:
-        results.append(rows.tried(COLUMNS[3], lambda: refused(stage, server, mechanism, members)))
+    with crowd(scenario.logs) as members:
+        results.append(rows.tried(COLUMNS[3], lambda: refused(scenario, server, mechanism, members)))
     return results
 
 
 class _Login:
     """A member that logs in rightly."""
 
-    def __init__(self, stage: Stage, server: ProtectedMusterd, mechanism: str, members: Crowd) -> None:
-        self._stage = stage
+    def __init__(self, scenario: Scenario, server: ProtectedMusterd, mechanism: str, members: Crowd) -> None:
+        self._scenario = scenario
         self._server = server
-        self._actors = Actors(stage, members)
-        self._file = written(stage.logs / "right.properties", server.settings(mechanism))
-        self._producer = stage.judge.producer()
+        self._actors = Actors(scenario, members)
+        self._file = written(scenario.logs / "right.properties", server.settings(mechanism))
+        self._producer = scenario.judge.producer()
         self._sent: list[tuple[int, str]] = []
         self._member: Member | None = None
 
     def joins(self) -> str:
-        self._stage.judge.create(self._stage.topic, PARTITIONS)
+        self._scenario.judge.create(self._scenario.topic, PARTITIONS)
         limit = PARTITIONS * (_ROUNDS + 2)
         self._member = self._actors.member("--limit", str(limit), "--security", str(self._file), session_ms=_SESSION_MS)
         self._actors.settle("the member has logged in and joined", self._member)
@@ -79,7 +79,7 @@ class _Login:
         if len(member.history) != assigned:
             told = [sorted(one) for one in member.history[assigned:]]
             raise Failed(f"its partitions were taken from it meanwhile: it was given {told}")
-        return renewed(before, self._server.counts(), by_reauthentication=self._stage.program.client.reauthenticates)
+        return renewed(before, self._server.counts(), by_reauthentication=self._scenario.program.client.reauthenticates)
 
     def consumes(self) -> str:
         member = self._member
@@ -89,7 +89,7 @@ class _Login:
         check_read(self._sent, [(record.partition, record.value) for record in member.records])
         if not member.committed:
             raise Failed("it ended without a commit")
-        committed = self._stage.judge.committed_total(self._stage.group, self._stage.topic, PARTITIONS)
+        committed = self._scenario.judge.committed_total(self._scenario.group, self._scenario.topic, PARTITIONS)
         if committed != len(self._sent):
             raise Failed(f"{len(self._sent)} records were read, but the commits add up to {committed}")
         return f"{len(self._sent)} records, each once and in order, then a commit"
@@ -105,22 +105,22 @@ class _Login:
     def _send(self) -> None:
         first = len(self._sent)
         records = [(partition, str(first + partition)) for partition in range(PARTITIONS)]
-        self._stage.judge.send(self._producer, self._stage.topic, records)
+        self._scenario.judge.send(self._producer, self._scenario.topic, records)
         self._sent += records
 
 
-def refused(stage: Stage, server: ProtectedMusterd, mechanism: str, members: Crowd) -> str:
+def refused(scenario: Scenario, server: ProtectedMusterd, mechanism: str, members: Crowd) -> str:
     """Start a member with a wrong password: the server must refuse it, and the member say so."""
     before = server.counts().failed
-    log = stage.logs / "member-1.log"
+    log = scenario.logs / "member-1.log"
     said = len(log.read_bytes()) if log.exists() else 0  # the story before left lines there
-    file = written(stage.logs / "wrong.properties", server.settings(mechanism, password=WRONG))
-    member = Actors(stage, members).member("--security", str(file), session_ms=_SESSION_MS)
+    file = written(scenario.logs / "wrong.properties", server.settings(mechanism, password=WRONG))
+    member = Actors(scenario, members).member("--security", str(file), session_ms=_SESSION_MS)
     ends = time.monotonic() + SETTLE_S
     heard = ""
     is_counted = server.counts_tokens or mechanism != OAUTHBEARER
     while time.monotonic() < ends and not (heard and (server.counts().failed > before or not is_counted)):
-        heard = refusal(log.read_bytes()[said:].decode(errors="replace"), stage.program.client.name)
+        heard = refusal(log.read_bytes()[said:].decode(errors="replace"), scenario.program.client.name)
         if member.history:
             raise Failed("it came in with a wrong password")
         time.sleep(0.1)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC
 from interop.cluster_nodes import SHARDS, Node
 from interop.kafka_cluster import Cluster
-from interop.nodes.gate import Gate
+from interop.nodes.cuttable_proxy import CuttableProxy
 
 _AWAY_S = (0.5, 10.0)
 _ASLEEP_S = (2.0, 30.0)
@@ -24,7 +24,7 @@ class Scene(NamedTuple):
     """Nodes, the way of each to the brokers, and the brokers."""
 
     nodes: list[Node]
-    gates: list[Gate]
+    proxies: list[CuttableProxy]
     cluster: Cluster
 
 
@@ -72,9 +72,9 @@ def _cut(scene: Scene, chance: random.Random) -> Fault:
     node, for_s = _one(scene, chance), _drawn_s(chance, _ASLEEP_S)
 
     def happen() -> None:
-        scene.gates[node].cut()
+        scene.proxies[node].cut()
         time.sleep(for_s)
-        scene.gates[node].mend()
+        scene.proxies[node].mend()
 
     return Fault("cut off", f"node {node + 1} cut off from the brokers for {for_s:.1f} s", node, happen)
 

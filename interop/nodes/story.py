@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from bench.balanced_members import KafkaAsking
 from interop.cluster_nodes import NODES_GROUP, SHARDS, Node, node
 from interop.kafka_cluster import kafka_cluster
+from interop.nodes.cuttable_proxy import CuttableProxy
 from interop.nodes.faults import Fault, Scene, drawn
-from interop.nodes.gate import Gate
 from interop.nodes.judge import Clerk, quantile
 from interop.nodes.office import Office
 from interop.nodes.preload import LOADED_TOPIC, preload
@@ -159,10 +159,10 @@ def run(work: Path, plan: Plan, is_ended: threading.Event) -> list[str]:
         cluster = stack.enter_context(kafka_cluster(work, BROKERS, ways=len(NODES)))
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, BROKERS)])[TOPIC].result(30)
-        scene = Scene([], [Gate(way.advertised, way.ports) for way in cluster.ways], cluster)
-        for number, gate in zip(NODES, scene.gates, strict=True):
-            stack.callback(gate.close)
-            scene.nodes.append(node(number, gate.bootstrap, work))
+        scene = Scene([], [CuttableProxy(way.advertised, way.ports) for way in cluster.ways], cluster)
+        for number, proxy in zip(NODES, scene.proxies, strict=True):
+            stack.callback(proxy.close)
+            scene.nodes.append(node(number, proxy.bootstrap, work))
             stack.callback(scene.nodes[-1].end)
         bootstrap = ",".join(one.bootstrap for one in scene.nodes)
         if plan.offsets:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from interop.judge import Judge
 from interop.processes import Failed, Member, Program, Record, crowd
-from interop.scenarios import COOPERATIVE, Actors, Keeping, Stage
+from interop.scenarios import COOPERATIVE, Actors, Keeping, Scenario
 
 ASSIGNORS: Mapping[str, tuple[str, ...]] = {
     "java": ("range", "roundrobin", "sticky", COOPERATIVE),
@@ -26,13 +26,13 @@ def common(others: Sequence[str]) -> list[str]:
     return [name for name in ASSIGNORS[others[0]] if all(name in ASSIGNORS[other] for other in others)]
 
 
-def play(stage: Stage, ours: Sequence[Program], others: Sequence[Program], assignor: str) -> str:
+def play(scenario: Scenario, ours: Sequence[Program], others: Sequence[Program], assignor: str) -> str:
     """Programs of either side take turns. Raises Failed for a partition without one owner, a record nobody read, or
     one that was read twice though everybody commits what they have read before they let a partition go.
     """
     sides = itertools.cycle(ours), itertools.cycle(others)
-    with crowd(stage.logs) as members:
-        return _Story(stage, Actors(stage, members, PARTITIONS), sides, assignor).play()
+    with crowd(scenario.logs) as members:
+        return _Story(scenario, Actors(scenario, members, PARTITIONS), sides, assignor).play()
 
 
 class _Story:
@@ -40,9 +40,9 @@ class _Story:
     (docs/spec/group-protocol.md#2.1)."""
 
     def __init__(
-        self, stage: Stage, actors: Actors, sides: tuple[Iterator[Program], Iterator[Program]], assignor: str
+        self, scenario: Scenario, actors: Actors, sides: tuple[Iterator[Program], Iterator[Program]], assignor: str
     ) -> None:
-        self._stage = stage
+        self._scenario = scenario
         self._actors = actors
         self._ours, self._others = sides
         self._assignor = assignor
@@ -53,7 +53,7 @@ class _Story:
         self._stages = 0
 
     def play(self) -> str:
-        judge, topic = self._stage.judge, self._stage.topic
+        judge, topic = self._scenario.judge, self._scenario.topic
         judge.create(topic, PARTITIONS)
         judge.produce(topic, [(number % PARTITIONS, str(number)) for number in range(_BEFORE * PARTITIONS)])
         self._joins(next(self._ours), "ours alone")
@@ -98,7 +98,7 @@ class _Story:
             self._stages += 1
 
     def _check_records(self, judge: Judge) -> int:
-        written = judge.everything(self._stage.topic, PARTITIONS)
+        written = judge.everything(self._scenario.topic, PARTITIONS)
         everybody = self._actors.crowd.members
         survivors = [member.records for member in everybody if member not in self._killed]
         check_read(written, [member.records for member in everybody], survivors)

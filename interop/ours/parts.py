@@ -157,8 +157,8 @@ def _group(
             return Result("mixed", Verdict.NOT_HERE if is_absent else Verdict.FAILED, str(failure))
     built = [program for program in programs if isinstance(program, Program)]
     first, second = reversed(ours) if others in LED_BY_AIO else ours
-    stage = rows.staged(first, built[0], server, f"mixed-{others}-{assignor}", work)
-    return rows.tried("mixed", lambda: mixed.play(stage, (first, second), built, assignor))
+    scenario = rows.new_scenario(first, built[0], server, f"mixed-{others}-{assignor}", work)
+    return rows.tried("mixed", lambda: mixed.play(scenario, (first, second), built, assignor))
 
 
 _PARTS: Mapping[str, Callable[[Choice, Mapping[str, Server | str], Path], tuple[str, list[str]]]] = {

@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     per_second: int
 
 
-class Stage(NamedTuple):
+class SparkRig(NamedTuple):
     """Cluster and nodes, and where members leave what they have read."""
 
     scene: Scene
@@ -79,38 +79,38 @@ def run(work: Path, plan: Plan) -> list[str]:
         for number in NODES:
             scene.nodes.append(node(number, cluster.bootstrap, work))
             stack.callback(scene.nodes[-1].end)
-        failed = [fault for part in plan.parts for fault in PARTS[part](Stage(scene, work, plan))]
+        failed = [fault for part in plan.parts for fault in PARTS[part](SparkRig(scene, work, plan))]
         heard = cluster.groups() - {NODES_GROUP}
         return failed + [f"Kafka's own coordinator has heard of the group {one}" for one in heard]
 
 
-def _shared(stage: Stage) -> list[str]:
+def _shared(rig: SparkRig) -> list[str]:
     """Queries and services in one group."""
     group, topic = "reports", "sales"
-    _make(stage, topic)
+    _make(rig, topic)
     with ExitStack() as stack:
-        load = _load(stage, topic, stack)
-        members = [stage.query(name, group, topic) for name in QUERIES]
-        members += [stage.service(library, group, topic) for library in SERVICES]
-        failed = _told(stage, load, members, [], [group], stack)
+        load = _load(rig, topic, stack)
+        members = [rig.query(name, group, topic) for name in QUERIES]
+        members += [rig.service(library, group, topic) for library in SERVICES]
+        failed = _told(rig, load, members, [], [group], stack)
     failed += [f"the producer: {one}" for one in load.refused]
     found = deliveries(load.acknowledged, {one.name: one.read() for one in members})
     print(f"shared: {found}", flush=True)
     return [f"shared: {one}" for one in [*failed, *found.faults]]
 
 
-def _once(stage: Stage) -> list[str]:
+def _once(rig: SparkRig) -> list[str]:
     """Queries that write with one transactional sink, and services that read what is committed."""
     group, topic, bills, after = "billing", "orders", "bills", "mailing"
     sink = "bills-sink"
-    _make(stage, topic, bills)
+    _make(rig, topic, bills)
     with ExitStack() as stack:
-        load = _load(stage, topic, stack)
-        to = ("--to", bills, "--sink", sink, "--sink-bootstrap", f"kafka://{stage.kafka}")
-        queries = [stage.query(name, group, topic, *to) for name in QUERIES]
-        services = [stage.service(library, after, bills) for library in SERVICES]
-        failed = _told(stage, load, queries, services, [group, sink, after], stack)
-        there = _committed(stage, bills)
+        load = _load(rig, topic, stack)
+        to = ("--to", bills, "--sink", sink, "--sink-bootstrap", f"kafka://{rig.kafka}")
+        queries = [rig.query(name, group, topic, *to) for name in QUERIES]
+        services = [rig.service(library, after, bills) for library in SERVICES]
+        failed = _told(rig, load, queries, services, [group, sink, after], stack)
+        there = _committed(rig, bills)
         until(lambda: not _left(there, services), "services have read all that is committed", _PATIENCE_S)
     failed += [f"the producer: {one}" for one in load.refused]
     copies = of_copies([one.value for one in there], len(load.acknowledged))
@@ -121,23 +121,23 @@ def _once(stage: Stage) -> list[str]:
     return [f"once: {one}" for one in [*failed, *copies, *read.faults, *served.faults]]
 
 
-PARTS: Mapping[str, Callable[[Stage], list[str]]] = {"shared": _shared, "once": _once}
+PARTS: Mapping[str, Callable[[SparkRig], list[str]]] = {"shared": _shared, "once": _once}
 
 
-def _make(stage: Stage, *topics: str) -> None:
-    admin = AdminClient({"bootstrap.servers": stage.scene.cluster.bootstrap, "log_level": 0})
+def _make(rig: SparkRig, *topics: str) -> None:
+    admin = AdminClient({"bootstrap.servers": rig.scene.cluster.bootstrap, "log_level": 0})
     for made in admin.create_topics([NewTopic(one, PARTITIONS, BROKERS) for one in topics]).values():
         made.result(30)
 
 
-def _load(stage: Stage, topic: str, stack: ExitStack) -> Load:
-    load = Load(stage.scene.cluster.bootstrap, topic, stage.plan.per_second)
+def _load(rig: SparkRig, topic: str, stack: ExitStack) -> Load:
+    load = Load(rig.scene.cluster.bootstrap, topic, rig.plan.per_second)
     stack.callback(load.stop)
     return load
 
 
 def _told(
-    stage: Stage,
+    rig: SparkRig,
     load: Load,
     readers: Sequence[Reader],
     followers: Sequence[Reader],
@@ -150,39 +150,39 @@ def _told(
         stack.callback(one.stop)
     recovery = Recovery(readers, load, followers=followers, ease_s=_EASE_S, patience_s=_PATIENCE_S)
     recovery.after("a beginning", lambda: None)
-    for number in range(stage.plan.kills):
+    for number in range(rig.plan.kills):
         if recovery.failed:
             break
         group = groups[number % len(groups)]
         member = members[number // 3 % len(members)] if number % 3 == 2 else None
-        place = _owner(stage, group)
+        place = _owner(rig, group)
         what = f"kill {number + 1}: node {NODES[place]}, which had the group {group}"
         what += f", and {member.name}" if member else ""
-        recovery.after(what, _killing(stage, place, _AWAY_S if number % 2 else _LONG_AWAY_S, member))
+        recovery.after(what, _killing(rig, place, _AWAY_S if number % 2 else _LONG_AWAY_S, member))
     recovery.after("the end", load.stop, by_all=False)
     return recovery.failed
 
 
-def _killing(stage: Stage, place: int, away_s: float, member: Reader | None) -> Callable[[], None]:
+def _killing(rig: SparkRig, place: int, away_s: float, member: Reader | None) -> Callable[[], None]:
     def happen() -> None:
-        stage.scene.nodes[place].end()
+        rig.scene.nodes[place].end()
         time.sleep(away_s / 2)
         if member is not None:  # after it has read what it cannot commit
             member.kill()
         time.sleep(away_s / 2)
-        stage.scene.nodes[place].start()
+        rig.scene.nodes[place].start()
         if member is not None:
             member.start()
 
     return happen
 
 
-def _owner(stage: Stage, group: str) -> int:
+def _owner(rig: SparkRig, group: str) -> int:
     """Return the place of the node that has the group, once one has it. Raises Unlike."""
     found: list[int] = []
 
     def is_owned() -> bool:
-        place = owners_of(stage.scene, [group])[group]
+        place = owners_of(rig.scene, [group])[group]
         if place is not None:
             found.append(place)
         return bool(found)
@@ -191,8 +191,8 @@ def _owner(stage: Stage, group: str) -> int:
     return found[0]
 
 
-def _committed(stage: Stage, topic: str) -> list[Committed]:
-    return committed_records(stage.scene.cluster.bootstrap, topic, PARTITIONS)
+def _committed(rig: SparkRig, topic: str) -> list[Committed]:
+    return committed_records(rig.scene.cluster.bootstrap, topic, PARTITIONS)
 
 
 def _left(there: Sequence[Committed], services: Sequence[Reader]) -> set[tuple[int, int]]:

@@ -19,7 +19,7 @@ from protocol.messages.groups import (
 )
 from protocol.native.client import NativeClient
 from tests.architecture.tree import ROOT
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 
 GROUP, SESSION_MS = "group", 10_000
 COORDINATOR = ("coordinator/", "purgatory/")
@@ -64,20 +64,20 @@ class TwoMembers:
     """A Stable group of two members, the leader first, each on its connection."""
 
     def __init__(self) -> None:
-        self.desk = Desk()
-        self.ids = [self._ask(self.desk.connect(1), self._join()).member_id]
-        assert not self.desk.ask(self.desk.connect(2), self._join())
+        self.node_rig = NodeRig()
+        self.ids = [self._ask(self.node_rig.connect(1), self._join()).member_id]
+        assert not self.node_rig.ask(self.node_rig.connect(2), self._join())
         self._ask(1, self._join(self.ids[0]))
         self.ids.append(self._answer(2).member_id)
         assigned = tuple(SyncGroupAssignment(member_id, b"") for member_id in self.ids)
         for number, assignments in ((1, assigned), (2, ())):
-            self.desk.ask(number, SyncGroup(GROUP, 2, self.ids[number - 1], assignments=assignments))
-        self.desk.wait(0)
+            self.node_rig.ask(number, SyncGroup(GROUP, 2, self.ids[number - 1], assignments=assignments))
+        self.node_rig.wait(0)
         assert self.state == "Stable"
 
     @property
     def state(self) -> str:
-        return self.desk.node.core.directory[GROUP].classic.state.title
+        return self.node_rig.node.core.directory[GROUP].classic.state.title
 
     def join(self) -> Touching:
         """A JoinGroup of the leader with other metadata: it is parked, and begins a rebalance."""
@@ -86,16 +86,16 @@ class TwoMembers:
 
     def expire(self) -> Touching:
         """The session of the one that is not the leader ends, when no task is due."""
-        self.desk.wait(SESSION_MS // 2)
-        self.desk.ask(1, Heartbeat(GROUP, 2, self.ids[0]))
-        self.desk.wait(SESSION_MS - SESSION_MS // 2 - 1)
-        self.desk.now_ms += 1
+        self.node_rig.wait(SESSION_MS // 2)
+        self.node_rig.ask(1, Heartbeat(GROUP, 2, self.ids[0]))
+        self.node_rig.wait(SESSION_MS - SESSION_MS // 2 - 1)
+        self.node_rig.now_ms += 1
         return self._rebalancing(Woke())
 
     def _rebalancing(self, event: Event) -> Touching:
         assert self.state == "Stable"
-        moment = Moment(self.desk.now_ms, WALL_MS + self.desk.now_ms)
-        seen = touched(lambda: self.desk.node.step(event, moment))
+        moment = Moment(self.node_rig.now_ms, WALL_MS + self.node_rig.now_ms)
+        seen = touched(lambda: self.node_rig.node.step(event, moment))
         assert self.state == "PreparingRebalance"
         return seen
 
@@ -104,13 +104,13 @@ class TwoMembers:
         return JoinGroup(GROUP, SESSION_MS, member_id, "consumer", protocols, 60_000, wants_member_id_first=False)
 
     def _ask(self, number: int, message: JoinGroup) -> JoinGroupReply:
-        replies = self.desk.ask(number, message)
+        replies = self.node_rig.ask(number, message)
         return self._answer(number, *replies)
 
     def _answer(self, number: int, *replies: Message) -> JoinGroupReply:
         if not replies:
-            self.desk.wait(0)
-            replies = tuple(self.desk.heard(number))
+            self.node_rig.wait(0)
+            replies = tuple(self.node_rig.heard(number))
         return next(one for one in replies if isinstance(one, JoinGroupReply))
 
 

@@ -12,9 +12,9 @@ from protocol.messages import Message
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode
-from tests.cli.test_balanced import house  # noqa: F401
+from tests.cli.test_balanced import rig  # noqa: F401
 from tests.cli.test_groups import server_driven
-from tests.groups.balanced.house import House
+from tests.groups.balanced.group_rig import GroupRig
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +186,7 @@ def test_what_excludes_each_other_is_misuse(shell: Shell, arguments: tuple[str, 
     assert why in shell.complaint("groups", "describe", *arguments, code=2)
 
 
-def test_client_balanced_groups_have_the_same_columns(shell: Shell, house: House) -> None:  # noqa: F811
+def test_client_balanced_groups_have_the_same_columns(shell: Shell, rig: GroupRig) -> None:  # noqa: F811
     assert [row for row in rows(shell, "g", "--members") if row[1] == "app-2"] == [
         ["g", "app-2", "-", "10.0.0.1", "-", "1"]
     ]

@@ -39,16 +39,16 @@ from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.topics import CreatePartitions, GrowingTopic
 from protocol.native.client import NativeClient, Push
 from protocol.record_batch import encode_batch
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 GROUP = "orders"
-NODE = NodeAddress("desk", 9)
+NODE = NodeAddress("node", 9)
 LATENCY_MS = 1
 _LONG_MS = 600_000
 P = [TopicPartition("t", number) for number in range(12)]
 
 
-class Asked(NamedTuple):
+class SentRequest(NamedTuple):
     """A request sent by a consumer."""
 
     at_ms: int
@@ -72,7 +72,7 @@ class Never:
     """In place of a reply: there will be none."""
 
 
-class _Node(Desk):
+class _Node(NodeRig):
     """A node whose replies take time."""
 
     def __init__(self, say: Callable[[Send], None], **settings: Any) -> None:
@@ -92,7 +92,7 @@ class Changed:
     lock = nullcontext()
 
     def __init__(self, rig: "ConsumerRig") -> None:
-        self._theatre = rig
+        self._rig = rig
         self._is_notified = False
 
     def notify_all(self) -> None:
@@ -101,11 +101,11 @@ class Changed:
     def wait(self, timeout_s: float) -> bool:
         self._is_notified = False
         # At least a millisecond, since a remainder from rounding would be waited for for ever.
-        self._theatre.run(max(round(timeout_s * 1000), 1), until=lambda: self._is_notified)
+        self._rig.run(max(round(timeout_s * 1000), 1), until=lambda: self._is_notified)
         return self._is_notified
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float | None) -> bool:
-        self._theatre.run(_LONG_MS if timeout_s is None else round(timeout_s * 1000), until=holds)
+        self._rig.run(_LONG_MS if timeout_s is None else round(timeout_s * 1000), until=holds)
         return holds()
 
 
@@ -169,7 +169,7 @@ class SimDriver:
         if self.waiting.pop((which, number), None) is None:
             return
         if reply is None:
-            self.last_failure = "cannot connect to desk:9"
+            self.last_failure = "cannot connect to node:9"
             self.feed(self.driven[which], CallFailed(number))
         else:
             self.has_ever_connected = True
@@ -188,7 +188,7 @@ class ConsumerRig:
         self.is_up = self.pushes = True
         self.script: Callable[[str, Message], Message | type[Never] | None] = lambda _who, _message: None
         self.latency_ms: Callable[[Message], int] = lambda _message: LATENCY_MS
-        self.plot: list[Asked | Callback] = []
+        self.plot: list[SentRequest | Callback] = []
         self._coming: list[tuple[int, int, Callable[[], object]]] = []
         self._counted = 0
         self._hands: list[SimDriver] = []
@@ -202,7 +202,7 @@ class ConsumerRig:
     def consumer(self, who: str, *topics: str, **settings: Any) -> Consumer:
         """Make a consumer that subscribes to these topics, if any, and records every callback."""
         consumer = Consumer(
-            "desk:9",
+            "node:9",
             GROUP,
             client_id=who,
             **{"auto_offset_reset": "earliest", "enable_auto_commit": False, **settings},
@@ -267,8 +267,8 @@ class ConsumerRig:
         self.plot.clear()
 
     @property
-    def asked(self) -> list[Asked]:
-        return [one for one in self.plot if isinstance(one, Asked)]
+    def requests(self) -> list[SentRequest]:
+        return [one for one in self.plot if isinstance(one, SentRequest)]
 
     @property
     def told(self) -> list[Callback]:
@@ -276,10 +276,10 @@ class ConsumerRig:
 
     def kinds(self, who: str = "", *, of: Iterable[str] = ()) -> list[str]:
         """Return the types of a consumer's requests, in order."""
-        return [one.kind for one in self.asked if who in {"", one.who} and (not of or one.kind in of)]
+        return [one.kind for one in self.requests if who in {"", one.who} and (not of or one.kind in of)]
 
     def messages(self, kind: str, who: str = "") -> list[Any]:
-        return [one.message for one in self.asked if one.kind == kind and who in {"", one.who}]
+        return [one.message for one in self.requests if one.kind == kind and who in {"", one.who}]
 
     def members(self) -> list[str]:
         """Return the ids of the group's members at the coordinator."""
@@ -346,7 +346,7 @@ class ConsumerRig:
             self.node.step(ConnectionLost(number))
 
     def send(self, hand: SimDriver, which: int, call: SendRequest) -> None:
-        self.plot.append(Asked(self.now_ms, hand.who, call.message))
+        self.plot.append(SentRequest(self.now_ms, hand.who, call.message))
         if not self.is_up:
             self.after(LATENCY_MS, lambda: hand.hear(which, call.call, None))
             return

@@ -70,7 +70,7 @@ def test_h31_an_automatic_commit_that_may_work_later_is_soon_tried_again(monkeyp
 
     rig.script = refuses_once
     rig.polls(consumer, for_ms=3_000)
-    first, second, third = (one.at_ms for one in rig.asked if one.kind == "OffsetCommit")
+    first, second, third = (one.at_ms for one in rig.requests if one.kind == "OffsetCommit")
     assert 100 <= second - first <= 120
     assert 1_000 <= third - second <= 1_020
 
@@ -94,10 +94,10 @@ def test_h32_what_is_committed_at_an_eager_revocation_is_the_position_and_nothin
             for record in consumer.poll(0.0):
                 handed_out[who].append((rig.now_ms, TopicPartition("t", record.partition), record.offset))
         rig.run(5)
-    commit = next(one for one in rig.asked if (one.who, one.kind) == ("a", "OffsetCommit"))
+    commit = next(one for one in rig.requests if (one.who, one.kind) == ("a", "OffsetCommit"))
     assert isinstance(commit.message, OffsetCommit)
     assert at_revocation == [committed(commit.message)]
-    joined_ms = next(one.at_ms for one in rig.asked if (one.who, one.kind) == ("a", "SyncGroup"))
+    joined_ms = next(one.at_ms for one in rig.requests if (one.who, one.kind) == ("a", "SyncGroup"))
     assert [one for one in handed_out["a"] if commit.at_ms < one[0] < joined_ms] == []
     for each in P[:6]:
         offsets = [offset for who in "ab" for _, partition, offset in handed_out[who] if partition == each]
@@ -116,7 +116,7 @@ def test_h33_a_commit_before_a_join_that_is_never_answered_holds_it_up_no_longer
     consumer.enforce_rebalance()
     began_ms = rig.now_ms
     rig.polls(consumer, until=lambda: "JoinGroup" in rig.kinds(), for_ms=60_000)
-    (join,) = (one for one in rig.asked if one.kind == "JoinGroup")
+    (join,) = (one for one in rig.requests if one.kind == "JoinGroup")
     assert 20_000 <= join.at_ms - began_ms <= 20_100
     assert rig.told == [Callback("A", "revoked", tuple(P[:6]))]
 

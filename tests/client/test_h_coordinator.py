@@ -30,11 +30,11 @@ def refusal() -> FindCoordinatorReply:
 
 
 def test_h1_the_first_poll_looks_up_once_at_an_idle_node_that_is_connected() -> None:
-    stage = MemberRig(jitter=0.99).poll().poll()
-    assert stage.called == [(None, FindCoordinator((GROUP,)))]
-    stage.answer(refusal()).answer(there(1, 2)).poll()  # the bootstrap has answered, these two not yet
-    assert stage.called == [(None, Metadata(()))]
-    assert stage.pass_time(150).called == [(None, FindCoordinator((GROUP,)))]
+    rig = MemberRig(jitter=0.99).poll().poll()
+    assert rig.called == [(None, FindCoordinator((GROUP,)))]
+    rig.answer(refusal()).answer(there(1, 2)).poll()  # the bootstrap has answered, these two not yet
+    assert rig.called == [(None, Metadata(()))]
+    assert rig.pass_time(150).called == [(None, FindCoordinator((GROUP,)))]
 
 
 def test_h2_of_two_connected_nodes_the_one_with_fewer_requests_in_flight_is_asked() -> None:
@@ -54,32 +54,32 @@ def test_h2_of_two_connected_nodes_the_one_with_fewer_requests_in_flight_is_aske
 
 
 def test_a_member_whose_bootstrap_is_gone_asks_the_nodes_it_was_told_of() -> None:
-    stage = MemberRig().poll().answer(refusal()).answer(there(1, 2)).pass_time(150)
-    assert stage.called[-1] == (None, FindCoordinator((GROUP,)))
-    stage.cut("FindCoordinator")
-    assert stage.heard == [HangUp(None)]
-    assert stage.called == [(node(1), Metadata(()))]
-    assert stage.pass_time(300).called == [(node(1), FindCoordinator((GROUP,)))]
-    stage.cut("Metadata").cut("FindCoordinator")
-    assert stage.heard == [HangUp(node(1))]
-    assert stage.called == [(node(2), Metadata(()))]
-    assert stage.pass_time(600).called == [(node(2), FindCoordinator((GROUP,)))]
+    rig = MemberRig().poll().answer(refusal()).answer(there(1, 2)).pass_time(150)
+    assert rig.called[-1] == (None, FindCoordinator((GROUP,)))
+    rig.cut("FindCoordinator")
+    assert rig.heard == [HangUp(None)]
+    assert rig.called == [(node(1), Metadata(()))]
+    assert rig.pass_time(300).called == [(node(1), FindCoordinator((GROUP,)))]
+    rig.cut("Metadata").cut("FindCoordinator")
+    assert rig.heard == [HangUp(node(1))]
+    assert rig.called == [(node(2), Metadata(()))]
+    assert rig.pass_time(600).called == [(node(2), FindCoordinator((GROUP,)))]
 
 
 def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> None:
-    stage = MemberRig().poll().find()
-    assert stage.sent_kinds == ["FindCoordinator", "JoinGroup"]
+    rig = MemberRig().poll().find()
+    assert rig.sent_kinds == ["FindCoordinator", "JoinGroup"]
     pauses = []
     for _ in range(3):
-        failed_at_ms = stage.cut("JoinGroup", is_unreached=True).now_ms
-        while "FindCoordinator" not in stage.pass_time(1).sent_kinds:
+        failed_at_ms = rig.cut("JoinGroup", is_unreached=True).now_ms
+        while "FindCoordinator" not in rig.pass_time(1).sent_kinds:
             pass
-        pauses.append(stage.now_ms - failed_at_ms)
-        stage.find().pass_time(2_000)
+        pauses.append(rig.now_ms - failed_at_ms)
+        rig.find().pass_time(2_000)
     assert pauses == [100, 200, 400]
-    stage.join().sync(P0)
-    stage.sent_kinds  # noqa: B018  (forgotten)
-    assert stage.feed(Polled()).pass_time(3_000).cut("Heartbeat").sent_kinds[-1] == "FindCoordinator", "lost later"
+    rig.join().sync(P0)
+    rig.sent_kinds  # noqa: B018  (forgotten)
+    assert rig.feed(Polled()).pass_time(3_000).cut("Heartbeat").sent_kinds[-1] == "FindCoordinator", "lost later"
 
 
 def test_brokers_beside_musterd_are_asked_nothing_about_groups() -> None:
@@ -92,11 +92,11 @@ def test_brokers_beside_musterd_are_asked_nothing_about_groups() -> None:
     nodes.failed(None)
     nodes.failed(node(1))
     assert {nodes.least_loaded({node(1): 9}, jitter / 10) for jitter in range(10)} == {node(1)}
-    stage = MemberRig().poll().answer(refusal()).answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(150)
+    rig = MemberRig().poll().answer(refusal()).answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(150)
     for _ in range(4):
-        assert {where for where, _ in stage.called} == {None}
-        stage.cut("FindCoordinator")
-        stage.answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(2_000)
+        assert {where for where, _ in rig.called} == {None}
+        rig.cut("FindCoordinator")
+        rig.answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(2_000)
 
 
 def test_h3_with_no_node_there_a_poll_says_no_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,26 +130,26 @@ def test_h4_lookups_back_off_look_at_the_nodes_again_and_succeed(monkeypatch: py
 
     rig.script = refuses
     rig.polls(consumer, until=lambda: consumer.member.is_steady)
-    at_ms = [one.at_ms for one in rig.asked if one.kind == "FindCoordinator"]
+    at_ms = [one.at_ms for one in rig.requests if one.kind == "FindCoordinator"]
     pauses = [after - before - 2 * LATENCY_MS for before, after in pairwise(at_ms)]
     assert [80 <= pauses[0] <= 120, 160 <= pauses[1] <= 240, 320 <= pauses[2] <= 480] == [True] * 3
     assert rig.kinds()[:8] == ["FindCoordinator", "Metadata"] * 3 + ["FindCoordinator", "JoinGroup"]
 
 
 def test_h7_whoever_needs_the_coordinator_there_is_one_lookup_on_the_wire() -> None:
-    stage = MemberRig().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
-    stage.poll().feed(CommitAsked(1, {P0: OffsetToCommit(1)}, stage.now_ms + 60_000))
-    stage.feed(OffsetsAsked(2, (P1,), stage.now_ms + 60_000)).poll().pass_time(500)
-    assert stage.sent_kinds == ["Heartbeat", "FindCoordinator"]
-    stage.find("there", 2).pass_time(200)
-    assert sorted(stage.sent_kinds) == ["Heartbeat", "OffsetCommit", "OffsetFetch"]
+    rig = MemberRig().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
+    rig.poll().feed(CommitAsked(1, {P0: OffsetToCommit(1)}, rig.now_ms + 60_000))
+    rig.feed(OffsetsAsked(2, (P1,), rig.now_ms + 60_000)).poll().pass_time(500)
+    assert rig.sent_kinds == ["Heartbeat", "FindCoordinator"]
+    rig.find("there", 2).pass_time(200)
+    assert sorted(rig.sent_kinds) == ["Heartbeat", "OffsetCommit", "OffsetFetch"]
 
 
 def test_h8_a_new_member_joins_under_the_id_it_is_given_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = ConsumerRig(monkeypatch).make()
     consumer = rig.consumer("A", "t")
     rig.polls(consumer, until=lambda: consumer.member.is_steady)
-    first, second = (one for one in rig.asked if one.kind == "JoinGroup")
+    first, second = (one for one in rig.requests if one.kind == "JoinGroup")
     assert first.message.member_id == ""  # type: ignore[attr-defined]
     assert second.message.member_id == consumer.member.member_id != ""  # type: ignore[attr-defined]
     assert second.at_ms - first.at_ms == 2 * LATENCY_MS
@@ -157,10 +157,10 @@ def test_h8_a_new_member_joins_under_the_id_it_is_given_at_once(monkeypatch: pyt
 
 
 def test_h10_a_sync_of_a_generation_gone_keeps_the_id_and_loses_what_was_owned() -> None:
-    stage = MemberRig(assignors=("cooperative-sticky",)).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2)
-    stage.answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
-    assert (stage.member.generation_id, stage.member.member_id) == (-1, "me")
-    (lost,) = stage.told
+    rig = MemberRig(assignors=("cooperative-sticky",)).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2)
+    rig.answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
+    assert (rig.member.generation_id, rig.member.member_id) == (-1, "me")
+    (lost,) = rig.told
     assert isinstance(lost, LostPartitions)
     assert lost.partitions == (P0,)
     with_nothing = MemberRig().poll().find().join().answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))

@@ -7,7 +7,7 @@ import pytest
 from membership.topic_partition import TopicPartition
 from muster import ClientClosed
 from protocol.messages.offsets import OffsetCommit
-from tests.client.consumer_rig import Asked, Callback, ConsumerRig, P
+from tests.client.consumer_rig import Callback, ConsumerRig, P, SentRequest
 
 SLOW: dict[str, Any] = {"max_poll_interval_ms": 10_000, "session_timeout_ms": 20_000}
 
@@ -20,7 +20,7 @@ def test_h40_a_member_that_handles_too_long_leaves_and_hears_of_it_when_it_polls
     rig.steady(slow, other)
     had, began_ms = slow.assignment, rig.now_ms
     rig.polls(other, for_ms=11_000)
-    left = next((one for one in rig.asked if one.kind == "LeaveGroup"), None)
+    left = next((one for one in rig.requests if one.kind == "LeaveGroup"), None)
     assert left is not None
     assert rig.kinds(of=("LeaveGroup",)) == ["LeaveGroup"]
     assert left.who == "slow"
@@ -43,8 +43,8 @@ def test_h41_a_static_member_that_handles_too_long_is_expelled_by_its_session(mo
     rig.polls(other, for_ms=10_000)
     assert rig.messages("LeaveGroup") == []
     assert list(other.assignment) == P[:6]
-    last_beat_ms = max(one.at_ms for one in rig.asked if (one.who, one.kind) == ("slow", "Heartbeat"))
-    joined_ms = next(one.at_ms for one in rig.asked if (one.who, one.kind) == ("other", "JoinGroup"))
+    last_beat_ms = max(one.at_ms for one in rig.requests if (one.who, one.kind) == ("slow", "Heartbeat"))
+    joined_ms = next(one.at_ms for one in rig.requests if (one.who, one.kind) == ("other", "JoinGroup"))
     assert 20_000 <= joined_ms - last_beat_ms <= 20_100
     rig.forget()
     rig.steady_again(slow, other)
@@ -64,7 +64,7 @@ def test_h42_closing_commits_then_revokes_then_leaves_and_the_rest_rebalance_at_
     rig.forget()
     had, began_ms = a.assignment, rig.now_ms
     a.close()
-    plot = [one.kind if isinstance(one, Asked) else one.what for one in rig.plot if one.who == "a"]
+    plot = [one.kind if isinstance(one, SentRequest) else one.what for one in rig.plot if one.who == "a"]
     assert [one for one in plot if one != "Fetch"] == ["OffsetCommit", "revoked", "LeaveGroup"]
     rig.polls(b, until=lambda: len(b.assignment) == 6)
     assert rig.now_ms - began_ms <= 100
@@ -96,9 +96,9 @@ def test_h44_closing_twice_is_nothing_and_polling_after_it_is_an_error(monkeypat
     consumer = rig.consumer("A", "t")
     rig.steady(consumer)
     consumer.close()
-    asked = list(rig.asked)
+    asked = list(rig.requests)
     consumer.close()
-    assert rig.asked == asked
+    assert rig.requests == asked
     with pytest.raises(ClientClosed, match="this consumer was closed"):
         consumer.poll(0.0)
     with pytest.raises(ClientClosed):
@@ -150,7 +150,7 @@ def test_closing_in_the_middle_of_a_cooperative_rebalance_commits_what_was_read_
     assert len(rig.polls(a, for_ms=1_000)) == 9
     rig.forget()
     a.close()
-    plot = [one.kind if isinstance(one, Asked) else one.what for one in rig.plot if one.who == "a"]
+    plot = [one.kind if isinstance(one, SentRequest) else one.what for one in rig.plot if one.who == "a"]
     assert [one for one in plot if one != "Fetch"] == ["OffsetCommit", "lost", "LeaveGroup"]
     rig.append(*had)
     records = rig.polls(b, c, until=lambda: len(b.assignment) + len(c.assignment) == 6)

@@ -115,8 +115,8 @@ def test_h26_only_the_leader_watches_partitions_grow_and_all_get_shares(monkeypa
     grown_ms = rig.now_ms
     rig.polls(a, b, until=lambda: len(a.assignment) + len(b.assignment) == 6, for_ms=6_000)
     assert (len(a.assignment), len(b.assignment)) == (3, 3)
-    leads = next(one.who for one in rig.asked if one.kind == "SyncGroup" and one.message.assignments)  # type: ignore[attr-defined]
-    joins = [one for one in rig.asked if one.kind == "JoinGroup"]
+    leads = next(one.who for one in rig.requests if one.kind == "SyncGroup" and one.message.assignments)  # type: ignore[attr-defined]
+    joins = [one for one in rig.requests if one.kind == "JoinGroup"]
     assert [one.who for one in joins] == [leads, *({"a", "b"} - {leads})]
     assert joins[0].at_ms - grown_ms <= 5_100
     assert joins[0].message.reason == "the partitions of its topics changed"  # type: ignore[attr-defined]
@@ -140,16 +140,16 @@ def test_h27_a_new_topic_that_matches_is_met_by_all_in_one_rebalance(monkeypatch
 
 
 def test_h28_a_follower_accepts_a_matching_topic_it_had_not_heard_of() -> None:
-    stage = MemberRig(topics=(), metadata_max_age_ms=5_000)
-    stage.feed(SubscribedToPattern("a.*")).answer(metadata(aa=1)).poll().find()
-    (join,) = (one for one in stage.sent if isinstance(one, JoinGroup))
+    rig = MemberRig(topics=(), metadata_max_age_ms=5_000)
+    rig.feed(SubscribedToPattern("a.*")).answer(metadata(aa=1)).poll().find()
+    (join,) = (one for one in rig.sent if isinstance(one, JoinGroup))
     assert decode_subscription(join.protocols[0].metadata).topics == ("aa",)
     newer = TopicPartition("ab", 0)
-    assert stage.join().sync(newer).told == [Assigned((newer,), 1, (newer,))]
-    assert stage.member.is_steady
-    assert not any(isinstance(one, JoinGroup | Metadata) for one in stage.poll().beat().poll().sent)
-    stage.beat().answer(metadata(aa=1, ab=1), "Metadata").poll()  # now it hears of it, and nothing follows
-    assert stage.member.is_steady
+    assert rig.join().sync(newer).told == [Assigned((newer,), 1, (newer,))]
+    assert rig.member.is_steady
+    assert not any(isinstance(one, JoinGroup | Metadata) for one in rig.poll().beat().poll().sent)
+    rig.beat().answer(metadata(aa=1, ab=1), "Metadata").poll()  # now it hears of it, and nothing follows
+    assert rig.member.is_steady
 
 
 @pytest.mark.parametrize("first", ["topics", "a pattern", "partitions"])

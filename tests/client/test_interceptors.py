@@ -295,7 +295,7 @@ class Stumbles(ProducerInterceptor):
 
 def producer(rig: ConsumerRig, *interceptors: ProducerInterceptor, **settings: Any) -> Producer:
     rig.make("t", 2)
-    return Producer("desk:9", interceptors=interceptors, max_block_ms=1_000, **settings)
+    return Producer("node:9", interceptors=interceptors, max_block_ms=1_000, **settings)
 
 
 def test_a_record_goes_through_the_chain_before_it_is_sent_and_each_hears_of_its_place(
@@ -417,4 +417,4 @@ def test_what_is_given_up_at_close_is_heard_of_before_the_chain_is_closed(monkey
 )
 def test_what_is_no_interceptor_is_refused_where_it_is_given(client: Any, given: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        client("desk:9", interceptors=given)
+        client("node:9", interceptors=given)

@@ -38,7 +38,7 @@ def test_subscribing_without_a_group_id_says_what_is_missing_and_changes_nothing
     edge: Any, how: dict[str, Any]
 ) -> None:
     async def subscribes() -> None:
-        consumer = edge("desk:9")
+        consumer = edge("node:9")
         with pytest.raises(MusterError, match="this consumer has no group_id"):
             consumer.subscribe(**how)
         consumer.assign([P[0]])  # which a subscription would exclude
@@ -115,9 +115,9 @@ def test_a_rebalance_of_a_pattern_waits_for_fresh_metadata_before_it_joins(monke
 
 
 def test_a_leader_without_metadata_sends_no_sync_and_keeps_its_place() -> None:
-    stage = MemberRig().poll().find().join(leader="me")
-    assert stage.pass_time(30_000).sent_kinds.count("SyncGroup") == 0
-    assert stage.member.state is State.SYNCING
+    rig = MemberRig().poll().find().join(leader="me")
+    assert rig.pass_time(30_000).sent_kinds.count("SyncGroup") == 0
+    assert rig.member.state is State.SYNCING
 
 
 # ------------------------------------------------------------------------------------------------- all brokers are down
@@ -131,11 +131,11 @@ def test_assigning_with_all_brokers_down_waits_without_asking_all_the_time(
     rig.append(P[0], count=3)
     rig.is_up = False
     settings: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
-    consumer = Consumer("desk:9", group_id, client_id="A", **settings)
+    consumer = Consumer("node:9", group_id, client_id="A", **settings)
     consumer.assign([P[0], P[1]])
     assert consumer.assignment == (P[0], P[1])
     began_ms = rig.now_ms
-    with pytest.raises(CannotConnect, match="desk:9"):
+    with pytest.raises(CannotConnect, match="node:9"):
         consumer.poll(10.0)
     assert rig.now_ms - began_ms == 10_000
     assert consumer.poll(0.0) == []
@@ -189,12 +189,12 @@ LASTING = {
 
 @pytest.mark.parametrize("code", sorted(PASSING), ids=lambda code: code.name)
 def test_a_lookup_refused_for_now_is_made_again_after_a_pause(code: ErrorCode) -> None:
-    stage = MemberRig().poll().answer(_not_found(code))
-    assert stage.told == []
-    assert stage.sent_kinds == ["FindCoordinator", "Metadata"]
-    assert "FindCoordinator" not in stage.answer(MetadataReply()).pass_time(99).sent_kinds
-    assert stage.pass_time(1).sent_kinds == ["FindCoordinator"]
-    assert stage.find().sent_kinds == ["JoinGroup"]
+    rig = MemberRig().poll().answer(_not_found(code))
+    assert rig.told == []
+    assert rig.sent_kinds == ["FindCoordinator", "Metadata"]
+    assert "FindCoordinator" not in rig.answer(MetadataReply()).pass_time(99).sent_kinds
+    assert rig.pass_time(1).sent_kinds == ["FindCoordinator"]
+    assert rig.find().sent_kinds == ["JoinGroup"]
 
 
 @pytest.mark.parametrize("code", sorted(LASTING), ids=lambda code: code.name)
@@ -215,36 +215,36 @@ def test_a_lookup_refused_for_good_is_raised_and_made_again_by_the_next_poll(
 
 def test_a_lookup_that_names_another_group_or_nobody_is_made_again() -> None:
     for found in ((), (FoundCoordinator("another", 1, "there", 1),)):
-        stage = MemberRig().poll().answer(FindCoordinatorReply(found))
-        assert stage.told == []
-        assert stage.pass_time(100).sent_kinds[-1] == "FindCoordinator"
+        rig = MemberRig().poll().answer(FindCoordinatorReply(found))
+        assert rig.told == []
+        assert rig.pass_time(100).sent_kinds[-1] == "FindCoordinator"
 
 
 def test_operations_that_wait_for_a_lookup_refused_for_good_end_with_its_code() -> None:
-    stage = MemberRig().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
-    stage.feed(CommitAsked(1, {P0: OffsetToCommit(3)}, stage.now_ms + 60_000))
-    stage.feed(OffsetsAsked(2, (P1,), stage.now_ms + 60_000))
-    ended = stage.answer(_not_found(ErrorCode.GROUP_AUTHORIZATION_FAILED)).heard
+    rig = MemberRig().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
+    rig.feed(CommitAsked(1, {P0: OffsetToCommit(3)}, rig.now_ms + 60_000))
+    rig.feed(OffsetsAsked(2, (P1,), rig.now_ms + 60_000))
+    ended = rig.answer(_not_found(ErrorCode.GROUP_AUTHORIZATION_FAILED)).heard
     codes = {type(one): one.error_code for one in ended if isinstance(one, CommitDone | OffsetsDone | Fatal)}
     assert codes == dict.fromkeys((CommitDone, OffsetsDone, Fatal), ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
 def test_the_session_timer_restarts_with_the_lookup() -> None:
     """A coordinator that was just found is given a whole session before it is doubted."""
-    stage = MemberRig(request_timeout_ms=60_000).steady(P0).beat(ErrorCode.NOT_COORDINATOR)
-    heard_at_ms = stage.now_ms - 3_000  # by the sync
-    stage.pass_time(5_000)
-    found_at_ms = stage.find("there", 2).now_ms
-    assert stage.heard == [HangUp(NodeAddress("here", 1, 0))]
-    stage.pass_time(heard_at_ms + 10_000 - found_at_ms + 1_000)
-    assert stage.heard == [], "the session since the last answer is over, that since the lookup is not"
-    stage.pass_time(found_at_ms + 9_999 - stage.now_ms)
-    assert stage.heard == []
-    assert stage.member.coordinator == NodeAddress("there", 2, 0)
-    stage.pass_time(1)
-    assert stage.heard == [HangUp(NodeAddress("there", 2, 0))]
-    assert stage.sent_kinds[-1] == "FindCoordinator"
-    assert stage.member.state is State.STEADY, "its place is kept until an answer says otherwise"
+    rig = MemberRig(request_timeout_ms=60_000).steady(P0).beat(ErrorCode.NOT_COORDINATOR)
+    heard_at_ms = rig.now_ms - 3_000  # by the sync
+    rig.pass_time(5_000)
+    found_at_ms = rig.find("there", 2).now_ms
+    assert rig.heard == [HangUp(NodeAddress("here", 1, 0))]
+    rig.pass_time(heard_at_ms + 10_000 - found_at_ms + 1_000)
+    assert rig.heard == [], "the session since the last answer is over, that since the lookup is not"
+    rig.pass_time(found_at_ms + 9_999 - rig.now_ms)
+    assert rig.heard == []
+    assert rig.member.coordinator == NodeAddress("there", 2, 0)
+    rig.pass_time(1)
+    assert rig.heard == [HangUp(NodeAddress("there", 2, 0))]
+    assert rig.sent_kinds[-1] == "FindCoordinator"
+    assert rig.member.state is State.STEADY, "its place is kept until an answer says otherwise"
 
 
 # ----------------------------------------------------------------------------------- what the application is told about
@@ -289,8 +289,8 @@ def test_what_refuses_a_member_is_raised_by_its_kind_with_the_code_and_the_name_
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID])
 @pytest.mark.parametrize("reason", ["", SENTENCE], ids=["a code alone", "a code and words"])
 def test_a_heartbeat_refused_for_good_names_the_group(code: ErrorCode, reason: str) -> None:
-    stage = MemberRig(group_instance_id="instance").steady(P0).pass_time(3_000)
-    (fatal,) = stage.answer(ErrorReply(code, reason), "Heartbeat").told
+    rig = MemberRig(group_instance_id="instance").steady(P0).pass_time(3_000)
+    (fatal,) = rig.answer(ErrorReply(code, reason), "Heartbeat").told
     assert isinstance(fatal, Fatal)
     assert fatal.error_code == code
     assert f"group {GROUP}" in fatal.reason

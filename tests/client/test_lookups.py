@@ -105,68 +105,68 @@ def times(call: tuple[NodeAddress | None, Message]) -> dict[int, int]:
 
 
 def test_a_topic_has_as_many_partitions_as_it_is_said_to_have() -> None:
-    stage = MemberRig()
-    number = stage.ask("t")
-    assert not stage.core.is_over(number)
-    stage.answer(metadata({0: 0, 1: 1, 2: 0}))
-    assert stage.core.is_over(number)
-    assert stage.core.take(number) == LookedUp({"t": 3}, {}, {})
-    assert stage.core.next_deadline_ms is None
+    rig = MemberRig()
+    number = rig.ask("t")
+    assert not rig.core.is_over(number)
+    rig.answer(metadata({0: 0, 1: 1, 2: 0}))
+    assert rig.core.is_over(number)
+    assert rig.core.take(number) == LookedUp({"t": 3}, {}, {})
+    assert rig.core.next_deadline_ms is None
 
 
 def test_each_leader_is_asked_once_for_its_partitions() -> None:
-    stage = MemberRig()
-    number = stage.ask(times={P0: BEGIN, P1: END, P2: 77})
-    stage.answer(metadata({0: 0, 1: 1, 2: 0}))
-    asked = stage.asked()
+    rig = MemberRig()
+    number = rig.ask(times={P0: BEGIN, P1: END, P2: 77})
+    rig.answer(metadata({0: 0, 1: 1, 2: 0}))
+    asked = rig.asked()
     assert [node for node, _ in asked] == [NODES[0], NODES[1]]
     assert [times(call) for call in asked] == [{0: BEGIN, 2: 77}, {1: END}]
-    stage.answer(offsets({0: 5, 2: -1}))
-    assert not stage.core.is_over(number)
-    stage.answer(offsets({1: 9}))
-    assert stage.core.take(number).offsets == {P0: 5, P1: 9, P2: -1}
+    rig.answer(offsets({0: 5, 2: -1}))
+    assert not rig.core.is_over(number)
+    rig.answer(offsets({1: 9}))
+    assert rig.core.take(number).offsets == {P0: 5, P1: 9, P2: -1}
 
 
 def test_leaders_are_waited_for_until_each_partition_has_one() -> None:
-    stage = MemberRig()
-    number = stage.ask(led=(P1, P0))
-    stage.answer(metadata({0: 0, 1: 7, 2: 0}))
-    assert not stage.core.is_over(number)
-    stage.wait(1_000)
-    stage.answer(metadata({0: 0, 1: 1, 2: 0}))
-    assert stage.core.take(number).leaders == {P1: NODES[1], P0: NODES[0]}
+    rig = MemberRig()
+    number = rig.ask(led=(P1, P0))
+    rig.answer(metadata({0: 0, 1: 7, 2: 0}))
+    assert not rig.core.is_over(number)
+    rig.wait(1_000)
+    rig.answer(metadata({0: 0, 1: 1, 2: 0}))
+    assert rig.core.take(number).leaders == {P1: NODES[1], P0: NODES[0]}
 
 
 def test_a_partition_that_nobody_leads_is_named_when_time_is_over() -> None:
-    stage = MemberRig()
-    number = stage.ask(led=(P1,))
-    stage.answer(metadata({0: 0, 1: 7}))
+    rig = MemberRig()
+    number = rig.ask(led=(P1,))
+    rig.answer(metadata({0: 0, 1: 7}))
     with pytest.raises(RequestTimedOut, match=r"nothing was found out about t in time \(no leader of t-1\)"):
-        stage.core.take(number)
+        rig.core.take(number)
 
 
 def test_a_leader_of_a_partition_that_is_not_there_is_refused() -> None:
-    stage = MemberRig()
-    number = stage.ask(led=(P2,))
-    stage.answer(metadata({0: 0, 1: 1}))
+    rig = MemberRig()
+    number = rig.ask(led=(P2,))
+    rig.answer(metadata({0: 0, 1: 1}))
     with pytest.raises(Refused, match="topic 't' has partitions 0 to 1, not 2"):
-        stage.core.take(number)
+        rig.core.take(number)
 
 
 def test_offsets_come_in_the_order_in_which_they_were_asked_for() -> None:
     """Apache Kafka answers for the partitions of a topic in an order of its own."""
-    stage = MemberRig()
-    number = stage.ask(times={P2: END, P0: END, P1: END})
-    stage.answer(metadata({0: 0, 1: 0, 2: 0}))
-    stage.answer(offsets({1: 11, 2: 12, 0: 10}))
-    assert list(stage.core.take(number).offsets.items()) == [(P2, 12), (P0, 10), (P1, 11)]
+    rig = MemberRig()
+    number = rig.ask(times={P2: END, P0: END, P1: END})
+    rig.answer(metadata({0: 0, 1: 0, 2: 0}))
+    rig.answer(offsets({1: 11, 2: 12, 0: 10}))
+    assert list(rig.core.take(number).offsets.items()) == [(P2, 12), (P0, 10), (P1, 11)]
 
 
 def test_who_reads_what_is_committed_asks_for_its_end() -> None:
-    stage = MemberRig(FetchSettings(isolation=Isolation.READ_COMMITTED))
-    stage.ask(times={P0: END})
-    stage.answer(metadata({0: 0}))
-    ((_, message),) = stage.asked()
+    rig = MemberRig(FetchSettings(isolation=Isolation.READ_COMMITTED))
+    rig.ask(times={P0: END})
+    rig.answer(metadata({0: 0}))
+    ((_, message),) = rig.asked()
     assert isinstance(message, ListOffsets)
     assert message.isolation_level == 1
 
@@ -175,17 +175,17 @@ def test_who_reads_what_is_committed_asks_for_its_end() -> None:
 def test_a_leader_that_cannot_say_is_looked_for_again_after_a_pause_and_the_others_are_not_asked_twice(
     code: ErrorCode,
 ) -> None:
-    stage = MemberRig()
-    number = stage.ask(times={P0: END, P1: END})
-    stage.answer(metadata({0: 0, 1: 0}))
-    stage.answer(offsets({0: 5, 1: code}))
-    assert (stage.asked(), stage.core.next_deadline_ms) == ([], stage.now_ms + 100)
-    stage.wait(100)
-    assert isinstance(stage.asked()[0][1], Metadata)
-    stage.answer(metadata({0: 0, 1: 1}))
-    assert [(node, times((node, message))) for node, message in stage.asked()] == [(NODES[1], {1: END})]
-    stage.answer(offsets({1: 9}))
-    assert stage.core.take(number).offsets == {P0: 5, P1: 9}
+    rig = MemberRig()
+    number = rig.ask(times={P0: END, P1: END})
+    rig.answer(metadata({0: 0, 1: 0}))
+    rig.answer(offsets({0: 5, 1: code}))
+    assert (rig.asked(), rig.core.next_deadline_ms) == ([], rig.now_ms + 100)
+    rig.wait(100)
+    assert isinstance(rig.asked()[0][1], Metadata)
+    rig.answer(metadata({0: 0, 1: 1}))
+    assert [(node, times((node, message))) for node, message in rig.asked()] == [(NODES[1], {1: END})]
+    rig.answer(offsets({1: 9}))
+    assert rig.core.take(number).offsets == {P0: 5, P1: 9}
 
 
 @pytest.mark.parametrize(
@@ -199,48 +199,48 @@ def test_a_leader_that_cannot_say_is_looked_for_again_after_a_pause_and_the_othe
     ],
 )
 def test_what_no_patience_helps_with_is_refused(reply: Message, sentence: str) -> None:
-    stage = MemberRig()
-    number = stage.ask(times={P2: END})
-    stage.answer(reply)
-    assert stage.core.is_over(number)
+    rig = MemberRig()
+    number = rig.ask(times={P2: END})
+    rig.answer(reply)
+    assert rig.core.is_over(number)
     with pytest.raises(Refused, match=sentence):
-        stage.core.take(number)
+        rig.core.take(number)
 
 
 def test_an_error_without_a_name_is_said_by_its_number() -> None:
-    stage = MemberRig()
-    number = stage.ask(times={P0: END})
-    stage.answer(metadata({0: 0}))
-    stage.answer(offsets({0: ErrorCode(9_999)}))
+    rig = MemberRig()
+    number = rig.ask(times={P0: END})
+    rig.answer(metadata({0: 0}))
+    rig.answer(offsets({0: ErrorCode(9_999)}))
     with pytest.raises(Refused, match="the offsets of t-0: UNKNOWN_ERROR_9999"):
-        stage.core.take(number)
+        rig.core.take(number)
 
 
 def test_a_node_that_is_lost_or_silent_is_hung_up_on_and_another_asked() -> None:
-    stage = MemberRig(FetchSettings(request_timeout_ms=3_000))
-    number = stage.ask("t")
-    stage.answer(None)
-    assert stage.hung_up == [None]
-    stage.wait(100)
-    stage.wait(3_000)
-    assert stage.hung_up[1:] == [None, None]
-    stage.calls.clear()
-    stage.wait(200)
-    stage.answer(metadata({0: 0}))
-    assert stage.core.take(number).counts == {"t": 1}
+    rig = MemberRig(FetchSettings(request_timeout_ms=3_000))
+    number = rig.ask("t")
+    rig.answer(None)
+    assert rig.hung_up == [None]
+    rig.wait(100)
+    rig.wait(3_000)
+    assert rig.hung_up[1:] == [None, None]
+    rig.calls.clear()
+    rig.wait(200)
+    rig.answer(metadata({0: 0}))
+    assert rig.core.take(number).counts == {"t": 1}
 
 
 def test_what_is_taken_too_soon_says_what_was_heard_and_is_forgotten() -> None:
-    stage = MemberRig()
-    number = stage.ask(times={P0: END})
-    stage.answer(metadata({}, ErrorCode.LEADER_NOT_AVAILABLE))
+    rig = MemberRig()
+    number = rig.ask(times={P0: END})
+    rig.answer(metadata({}, ErrorCode.LEADER_NOT_AVAILABLE))
     with pytest.raises(RequestTimedOut, match=r"nothing was found out about t in time \(t: LEADER_NOT_AVAILABLE\)"):
-        stage.core.take(number)
-    again = stage.ask("t")
+        rig.core.take(number)
+    again = rig.ask("t")
     with pytest.raises(CannotConnect, match="nobody is there"):
-        stage.core.take(again, "nobody is there")
-    assert stage.core.next_deadline_ms is None
-    stage.answer(metadata({0: 0}))  # too late for anybody
+        rig.core.take(again, "nobody is there")
+    assert rig.core.next_deadline_ms is None
+    rig.answer(metadata({0: 0}))  # too late for anybody
 
 
 def test_a_time_before_all_time_is_a_mistake() -> None:

@@ -148,7 +148,7 @@ def test_a_rebalance_lasts_from_its_first_join_to_its_last_sync() -> None:
 
 
 def lately(rig: ConsumerRig, kind: str) -> list[int]:
-    return [one.at_ms for one in rig.asked if one.kind == kind]
+    return [one.at_ms for one in rig.requests if one.kind == kind]
 
 
 def test_a_consumer_says_what_it_has_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,13 +216,13 @@ def test_records_count_as_consumed_when_they_are_handed_out_and_once(monkeypatch
 
 def test_without_a_group_there_is_nothing_of_rebalances(monkeypatch: pytest.MonkeyPatch) -> None:
     ConsumerRig(monkeypatch)
-    read = Consumer("desk:9").metrics()
+    read = Consumer("node:9").metrics()
     assert "fetch-total" in read and "rebalance-total" not in read and "commit-total" not in read
 
 
 def test_a_producer_says_what_it_has_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = ConsumerRig(monkeypatch).make("t", 1)
-    producer = Producer("desk:9", max_block_ms=1_000, buffer_memory_bytes=1 << 20, delivery_timeout_ms=31_000)
+    producer = Producer("node:9", max_block_ms=1_000, buffer_memory_bytes=1 << 20, delivery_timeout_ms=31_000)
     rig.latency_ms = lambda message: 20 if isinstance(message, Produce) else 1
     for _ in range(3):
         producer.send("t", b"x" * 100, timestamp_ms=7)
@@ -266,7 +266,7 @@ def test_prometheus_reads_what_clients_have_measured(monkeypatch: pytest.MonkeyP
     rig.append(P[0], P[1], count=4)
     rig.polls(one, two, for_ms=1_000)
     rig.append(*one.assignment, count=2)
-    producer = Producer("desk:9", client_id="A")
+    producer = Producer("node:9", client_id="A")
     rig.run(1_000)
     read = samples(one, two, producer)
     assert read["muster_consumer_records_consumed_total", "A"] == 4
@@ -288,8 +288,8 @@ def test_prometheus_reads_what_clients_have_measured(monkeypatch: pytest.MonkeyP
 def test_clients_that_could_not_be_told_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ConsumerRig(monkeypatch)
     with pytest.raises(ValueError, match="two consumers have the client_id 'muster': give each its own"):
-        collector(Consumer("desk:9"), Consumer("desk:9"))
-    collector(Consumer("desk:9"), Producer("desk:9"))
+        collector(Consumer("node:9"), Consumer("node:9"))
+    collector(Consumer("node:9"), Producer("node:9"))
 
 
 def test_prometheus_client_is_imported_by_nobody_who_does_not_want_it() -> None:

@@ -31,7 +31,7 @@ from partition_log.store.log_store import LogStore
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.groups.checks import CountingIds
-from tests.node.desk import LIMITS, WALL_MS
+from tests.node.node_rig import LIMITS, WALL_MS
 from tests.simulation.cluster.coordinators import ProducerIds
 from tests.simulation.cluster.partition import Partition
 from tests.simulation.disk import SimDisk

@@ -27,7 +27,7 @@ from coordinator.gateway.cluster.user_data import (
 )
 from membership.assignors.user_data import cooperative_user_data
 from protocol.record_batch import encode_batch
-from tests.cluster_gateway.stage import BEAT_MS, SESSION_MS, SHARDS, Stage
+from tests.cluster_gateway.nodes_group_rig import BEAT_MS, SESSION_MS, SHARDS, NodesGroupRig
 from tests.cluster_node.rig import Cluster
 from tests.cluster_node.test_service import committing, error_of, fetched, fetching, joined, owner
 
@@ -75,12 +75,12 @@ def test_nodes_of_two_versions_share_out_the_shards_and_inherit_from_each_other(
 
     monkeypatch.setattr(nodes_protocol, "encode_candidate", candidate)
     monkeypatch.setattr(nodes_protocol, "encode_table", lambda table: with_more(encode_table(table)))
-    stage = Stage()
-    one, two = stage.node(1), stage.node(2)
-    stage.run(4 * BEAT_MS)
+    rig = NodesGroupRig()
+    one, two = rig.node(1), rig.node(2)
+    rig.run(4 * BEAT_MS)
     assert len(one.owned) == len(two.owned) == SHARDS // 2
     (one if 1 in later else two).kill()
-    stage.run(SESSION_MS + 3 * BEAT_MS)
+    rig.run(SESSION_MS + 3 * BEAT_MS)
     assert len((two if 1 in later else one).owned) == SHARDS
 
 

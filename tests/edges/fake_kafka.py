@@ -48,7 +48,7 @@ from protocol.messages.topics import (
 )
 from protocol.refusals import REFUSE
 from tests.edges.tcp import tcp_server
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.simulation.cluster.coordinators import ProducerIds
 from tests.simulation.cluster.partition import Partition
 
@@ -57,7 +57,7 @@ _SERVED: tuple[type[Message], ...] = (
     *(ApiVersions, Metadata, CreateTopics, DescribeConfigs, FindCoordinator, InitProducerId, Produce, Fetch),
     *(JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups),
 )
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -71,19 +71,19 @@ class FakeKafka:
 
     def __init__(self) -> None:
         self.ports: dict[int, int] = {}
-        self.partitions: dict[Place, Partition] = {}
-        self.leaders: dict[Place, int] = {}
+        self.partitions: dict[PartitionKey, Partition] = {}
+        self.leaders: dict[PartitionKey, int] = {}
         self.settings: dict[str, dict[str, str]] = defaultdict(dict)
         """Settings by topic; those of brokers under an empty name."""
         self.asked: list[tuple[int, int, Message]] = []
-        self.slow: set[Place] = set()
+        self.slow: set[PartitionKey] = set()
         """Partitions whose other replicas hang, so that writes time out."""
         self.silent: set[int] = set()
         """Brokers that do not answer."""
         self.fences = True
         self.coordinator = 1
         """Broker that coordinates every group and transactional id."""
-        self.desk = Desk()
+        self.node_rig = NodeRig()
         self._producer_ids = ProducerIds(1_000, 7 * _DAY_MS)
         self._names: list[str] = []
         self._connections = 0
@@ -160,9 +160,9 @@ class FakeKafka:
     async def _ask_group(self, message: Message) -> Message:
         self._calls += 1
         number = self._calls
-        self.desk.step(Call(number, message))
-        await until(lambda: number in self.desk.replied)
-        return self.desk.replied.pop(number)
+        self.node_rig.step(Call(number, message))
+        await until(lambda: number in self.node_rig.replied)
+        return self.node_rig.replied.pop(number)
 
     async def let_time_pass(self) -> None:
         """Move the clock of the groups with the real one, until cancelled."""
@@ -170,7 +170,7 @@ class FakeKafka:
         begun_s = loop.time()
         while True:
             await asyncio.sleep(0.01)
-            self.desk.wait(int((loop.time() - begun_s) * 1_000) - self.desk.now_ms)
+            self.node_rig.wait(int((loop.time() - begun_s) * 1_000) - self.node_rig.now_ms)
 
     # --- what a broker knows ---
 
@@ -216,29 +216,29 @@ class FakeKafka:
             said.append(ProduceTopicReply(topic.name, tuple(await asyncio.gather(*appends))))
         return ProduceReply(tuple(said))
 
-    async def _append(self, broker: int, place: Place, batch: bytes, timeout_ms: int) -> ProducePartitionReply:
-        if self.leaders.get(place) != broker:
-            return ProducePartitionReply(place[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        partition = self.partitions[place]
+    async def _append(self, broker: int, key: PartitionKey, batch: bytes, timeout_ms: int) -> ProducePartitionReply:
+        if self.leaders.get(key) != broker:
+            return ProducePartitionReply(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition = self.partitions[key]
         if not self.fences:
             partition.forget()
         error, base, _ = partition.append(batch, 0)
-        if place in self.slow:
+        if key in self.slow:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_ms / 1_000):
-                    await until(lambda: place not in self.slow)
-        if place in self.slow:
+                    await until(lambda: key not in self.slow)
+        if key in self.slow:
             error = ErrorCode.REQUEST_TIMED_OUT
         else:
             partition.replicate(0)
-        return ProducePartitionReply(place[1], error, base)
+        return ProducePartitionReply(key[1], error, base)
 
     def _fetch(self, broker: int, message: Fetch) -> FetchReply:
-        def read(place: Place, offset: int) -> FetchPartitionReply:
-            if self.leaders.get(place) != broker:
-                return FetchPartitionReply(place[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            error, data, end = self.partitions[place].fetch(offset, 100)
-            return FetchPartitionReply(place[1], error, end, records=data)
+        def read(key: PartitionKey, offset: int) -> FetchPartitionReply:
+            if self.leaders.get(key) != broker:
+                return FetchPartitionReply(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            error, data, end = self.partitions[key].fetch(offset, 100)
+            return FetchPartitionReply(key[1], error, end, records=data)
 
         return FetchReply(
             responses=tuple(

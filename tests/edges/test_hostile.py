@@ -47,7 +47,7 @@ class Member(threading.Thread):
         self.join()
 
 
-class Siege:
+class HostileRig:
     """A daemon with a member that behaves."""
 
     def __init__(self, daemon: Daemon) -> None:
@@ -60,7 +60,7 @@ class Siege:
     def connect(self) -> socket.socket:
         return socket.create_connection(self.address, 10)
 
-    def stands(self) -> None:
+    def assert_healthy(self) -> None:
         """The member is answered again and again, was never kept waiting for its session, and memory is flat."""
         seen, ends = self.member.answered, time.monotonic() + SESSION_MS / 1000
         while self.member.answered < seen + 2:
@@ -79,7 +79,7 @@ class Siege:
 
 
 @pytest.fixture(scope="module")
-def siege(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Siege]:
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileRig]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 4 * IDLE), before[1]))
     settings = (
@@ -89,10 +89,10 @@ def siege(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Siege]:
     )
     try:
         with running(tmp_path_factory.mktemp("hostile") / "data", *settings) as daemon:
-            siege = Siege(daemon)
-            yield siege
-            siege.stands()
-            siege.member.end()
+            rig = HostileRig(daemon)
+            yield rig
+            rig.assert_healthy()
+            rig.member.end()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -120,11 +120,11 @@ def ends(connection: socket.socket) -> bytes:
     return said
 
 
-def test_requests_cut_short_at_every_length_are_forgotten_with_their_connection(siege: Siege) -> None:
+def test_requests_cut_short_at_every_length_are_forgotten_with_their_connection(rig: HostileRig) -> None:
     for length in range(len(JOIN)):
-        with siege.connect() as connection:
+        with rig.connect() as connection:
             connection.sendall(JOIN[:length])
-    siege.stands()
+    rig.assert_healthy()
 
 
 @pytest.mark.parametrize(
@@ -140,12 +140,12 @@ def test_requests_cut_short_at_every_length_are_forgotten_with_their_connection(
     ],
     ids=["bin", "text", "array", "map", "bomb", "deep", "whole"],
 )
-def test_a_frame_beyond_the_limit_ends_its_connection(siege: Siege, data: bytes) -> None:
-    with siege.connect() as connection:
+def test_a_frame_beyond_the_limit_ends_its_connection(rig: HostileRig, data: bytes) -> None:
+    with rig.connect() as connection:
         with suppress(ConnectionError):
             connection.sendall(data)
         assert ends(connection) == b""
-    siege.stands()
+    rig.assert_healthy()
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_a_frame_beyond_the_limit_ends_its_connection(siege: Siege, data: bytes)
      [0, 7, "Heartbeat", [{}, {}]], [9, 7, "Heartbeat", [{}]]],
     ids=repr,
 )  # fmt: skip
-def test_a_value_that_is_no_request_ends_its_connection(siege: Siege, value: object) -> None:
-    with siege.connect() as connection:
+def test_a_value_that_is_no_request_ends_its_connection(rig: HostileRig, value: object) -> None:
+    with rig.connect() as connection:
         connection.sendall(msgpack.packb(value))
         assert ends(connection) == b""
 
@@ -183,16 +183,16 @@ def test_a_value_that_is_no_request_ends_its_connection(siege: Siege, value: obj
     ],
 )
 def test_wrong_types_are_refused_and_the_connection_goes_on(
-    siege: Siege, method: str, params: dict[str, object], code: int
+    rig: HostileRig, method: str, params: dict[str, object], code: int
 ) -> None:
-    with Wire(siege.address) as wire:
+    with Wire(rig.address) as wire:
         with pytest.raises(Refusal) as refused:
             wire.call(method, **params)
         assert refused.value.code == code
         assert wire.call("Hello", client_name="still here", client_version="1")["server_name"] == "musterd"
 
 
-def test_random_bytes_and_requests_with_random_bytes_in_them_hurt_nobody_else(siege: Siege) -> None:
+def test_random_bytes_and_requests_with_random_bytes_in_them_hurt_nobody_else(rig: HostileRig) -> None:
     chance = random.Random(6)
     for number in range(600):
         if number % 2:
@@ -202,48 +202,48 @@ def test_random_bytes_and_requests_with_random_bytes_in_them_hurt_nobody_else(si
             for _ in range(chance.randrange(1, 6)):
                 broken[chance.randrange(len(broken))] = chance.randrange(256)
             data = bytes(broken)
-        with siege.connect() as connection, suppress(ConnectionError):
+        with rig.connect() as connection, suppress(ConnectionError):
             connection.sendall(data)
-    siege.stands()
+    rig.assert_healthy()
 
 
-def test_a_thousand_idle_connections_keep_nobody_waiting(siege: Siege) -> None:
+def test_a_thousand_idle_connections_keep_nobody_waiting(rig: HostileRig) -> None:
     with ExitStack() as stack:
         for number in range(IDLE):
-            connection = stack.enter_context(siege.connect())
+            connection = stack.enter_context(rig.connect())
             if number % 2:
                 connection.sendall(JOIN[:20])  # in the middle of a request, for ever
-        siege.stands()
-        with Wire(siege.address) as wire:
+        rig.assert_healthy()
+        with Wire(rig.address) as wire:
             assert wire.call("Hello", client_name="one more", client_version="1")["server_name"] == "musterd"
 
 
-def test_a_request_sent_byte_by_byte_is_answered(siege: Siege) -> None:
-    with siege.connect() as connection:
+def test_a_request_sent_byte_by_byte_is_answered(rig: HostileRig) -> None:
+    with rig.connect() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in request("Heartbeat", group_id="none", generation_id=1, member_id="m"):
             connection.sendall(bytes((byte,)))
             time.sleep(0.002)
         reply = msgpack.unpackb(connection.recv(65536))
         assert reply[:2] == [1, 7] and reply[2][1] == "UNKNOWN_MEMBER_ID"
-    siege.stands()
+    rig.assert_healthy()
 
 
-def test_a_client_that_reads_a_byte_a_second_keeps_nobody_waiting(siege: Siege) -> None:
-    with slow_reader(siege) as connection:
+def test_a_client_that_reads_a_byte_a_second_keeps_nobody_waiting(rig: HostileRig) -> None:
+    with slow_reader(rig) as connection:
         for _ in range(3):
             assert len(connection.recv(1)) == 1
-            siege.stands()
+            rig.assert_healthy()
             time.sleep(1)
 
 
-def test_a_client_that_never_reads_is_not_buffered_for(siege: Siege) -> None:
-    with slow_reader(siege) as connection:
-        siege.stands()
+def test_a_client_that_never_reads_is_not_buffered_for(rig: HostileRig) -> None:
+    with slow_reader(rig) as connection:
+        rig.assert_healthy()
         connection.setblocking(False)
         with pytest.raises((BlockingIOError, ConnectionError)):
             send_on(connection)  # the server has stopped reading from it, or has closed it
-        siege.stands()
+        rig.assert_healthy()
 
 
 def send_on(connection: socket.socket) -> None:
@@ -254,12 +254,12 @@ def send_on(connection: socket.socket) -> None:
 HELLO = request("Hello", client_name="slow", client_version="1")
 
 
-def slow_reader(siege: Siege) -> socket.socket:
+def slow_reader(rig: HostileRig) -> socket.socket:
     """A client that has asked for more than fits anywhere, and has read nothing."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(0.5)
-    connection.connect(siege.address)
+    connection.connect(rig.address)
     with suppress(TimeoutError, ConnectionError):
         for _ in range(4_000):
             connection.sendall(HELLO * 10)

@@ -59,7 +59,7 @@ class Member(threading.Thread):
         self.join()
 
 
-class Siege:
+class HostileRig:
     """A daemon with a member that behaves."""
 
     def __init__(self, daemon: Daemon) -> None:
@@ -79,13 +79,13 @@ class Siege:
 
     def ask(self, message: Message, version: int) -> Message:
         with self.connect() as connection:
-            client = KafkaClient("siege", 1 << 24)
+            client = KafkaClient("hostile", 1 << 24)
             connection.sendall(client.encode_request(message, version)[1])
             while not (answers := client.receive_data(_some(connection))):
                 pass
             return answers[0].reply
 
-    def stands(self) -> None:
+    def assert_healthy(self) -> None:
         """The member is answered again and again, was never kept waiting for its session, and memory is flat."""
         seen, ends = self.member.answered, time.monotonic() + SESSION_MS / 1000
         while self.member.answered < seen + 2:
@@ -125,16 +125,16 @@ def _said_until_the_end(connection: socket.socket) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def siege(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Siege]:
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileRig]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 4 * IDLE), before[1]))
     settings = ("group.initial.rebalance.delay.ms=0", f"socket.request.max.bytes={MAX_FRAME_BYTES}")
     try:
         with running(tmp_path_factory.mktemp("hostile") / "data", *settings, with_kafka=True) as daemon:
-            siege = Siege(daemon)
-            yield siege
-            siege.stands()
-            siege.member.end()
+            rig = HostileRig(daemon)
+            yield rig
+            rig.assert_healthy()
+            rig.member.end()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -155,22 +155,22 @@ ENDLESS = b"\xff" * 100
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, MAX_FRAME_BYTES + 1, 0, 9])
-def test_a_length_that_no_request_has_ends_its_connection(siege: Siege, size: int) -> None:
-    siege.closes(pack(">i", size) + bytes(64))
-    siege.stands()
+def test_a_length_that_no_request_has_ends_its_connection(rig: HostileRig, size: int) -> None:
+    rig.closes(pack(">i", size) + bytes(64))
+    rig.assert_healthy()
 
 
-def test_requests_cut_short_at_every_length_are_forgotten_with_their_connection(siege: Siege) -> None:
+def test_requests_cut_short_at_every_length_are_forgotten_with_their_connection(rig: HostileRig) -> None:
     for length in range(len(JOIN)):
-        with siege.connect() as connection:
+        with rig.connect() as connection:
             connection.sendall(JOIN[:length])
-    siege.stands()
+    rig.assert_healthy()
 
 
-def test_requests_whose_bodies_end_early_end_their_connection(siege: Siege) -> None:
+def test_requests_whose_bodies_end_early_end_their_connection(rig: HostileRig) -> None:
     for length in range(14, len(BEAT), 3):
-        siege.closes(framed(BEAT[4:length]))
-    siege.stands()
+        rig.closes(framed(BEAT[4:length]))
+    rig.assert_healthy()
 
 
 @pytest.mark.parametrize(
@@ -192,70 +192,70 @@ def test_requests_whose_bodies_end_early_end_their_connection(siege: Siege) -> N
     ],
     ids=lambda body: f"{body[1]}-v{body[3]}-{body[10:30].hex()}",
 )
-def test_a_request_that_promises_what_does_not_come_ends_its_connection(siege: Siege, body: bytes) -> None:
-    siege.closes(framed(body))
-    siege.stands()
+def test_a_request_that_promises_what_does_not_come_ends_its_connection(rig: HostileRig, body: bytes) -> None:
+    rig.closes(framed(body))
+    rig.assert_healthy()
 
 
 @pytest.mark.parametrize(
     ("key", "version"), [(999, 0), (-1, 0), (4, 0), (12, 5), (12, -1), (1, 3), (0, 99), (28, 3), (68, 0), (71, 0)]
 )
-def test_an_api_or_a_version_that_is_not_served_ends_its_connection(siege: Siege, key: int, version: int) -> None:
-    siege.closes(framed(header(key, version) + bytes(100)))
+def test_an_api_or_a_version_that_is_not_served_ends_its_connection(rig: HostileRig, key: int, version: int) -> None:
+    rig.closes(framed(header(key, version) + bytes(100)))
 
 
-def test_a_newer_api_versions_is_told_so_and_goes_on(siege: Siege) -> None:
-    with siege.connect() as connection:
+def test_a_newer_api_versions_is_told_so_and_goes_on(rig: HostileRig) -> None:
+    with rig.connect() as connection:
         connection.sendall(framed(header(18, 99) + ENDLESS))
         assert _some(connection)[4:10] == pack(">ih", 7, 35)
         connection.sendall(encode_request(ApiVersions("c", "1"), 4, 8, "c"))
         assert _some(connection)[4:10] == pack(">ih", 8, 0)
-    assert isinstance(siege.ask(ApiVersions("bad name", "1"), 3), ApiVersionsReply)
+    assert isinstance(rig.ask(ApiVersions("bad name", "1"), 3), ApiVersionsReply)
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name.lower())
-def test_a_compression_bomb_is_refused_and_takes_no_memory(siege: Siege, codec: Compression) -> None:
-    created = siege.ask(CreateTopics((CreatableTopic("bombs", 1, 1),)), 4)
+def test_a_compression_bomb_is_refused_and_takes_no_memory(rig: HostileRig, codec: Compression) -> None:
+    created = rig.ask(CreateTopics((CreatableTopic("bombs", 1, 1),)), 4)
     assert isinstance(created, CreateTopicsReply)
     records = bomb(codec, 20 << 20)  # more than a request's records may take
     assert len(records) < MAX_FRAME_BYTES
     for _ in range(3):
-        reply = siege.ask(Produce((ProduceTopic("bombs", (ProducePartition(0, records),)),)), 8)
+        reply = rig.ask(Produce((ProduceTopic("bombs", (ProducePartition(0, records),)),)), 8)
         assert isinstance(reply, ProduceReply)
         (part,) = reply.responses[0].partition_responses
         assert part.error_code is ErrorCode.INVALID_RECORD
-    siege.stands()
+    rig.assert_healthy()
 
 
-def test_records_in_formats_of_old_are_refused_in_their_own_words(siege: Siege) -> None:
-    siege.ask(CreateTopics((CreatableTopic("bombs", 1, 1),)), 4)  # or it is there already
+def test_records_in_formats_of_old_are_refused_in_their_own_words(rig: HostileRig) -> None:
+    rig.ask(CreateTopics((CreatableTopic("bombs", 1, 1),)), 4)  # or it is there already
     records = bytes(8) + pack(">iIbbii", 14, 0, 0, 0, -1, -1)  # a message set of magic 0
     produce = Produce((ProduceTopic("bombs", (ProducePartition(0, records),)),))
     for version, error in ((2, ErrorCode.UNSUPPORTED_VERSION), (3, ErrorCode.INVALID_RECORD)):
-        reply = siege.ask(produce, version)
+        reply = rig.ask(produce, version)
         assert isinstance(reply, ProduceReply)
         assert reply.responses[0].partition_responses[0].error_code is error
 
 
-def test_random_bytes_and_bent_requests_hurt_nobody_else(siege: Siege) -> None:
+def test_random_bytes_and_bent_requests_hurt_nobody_else(rig: HostileRig) -> None:
     chance = random.Random(6)
     asked = [case for case in CASES if case.is_request and case.api.advertised]
     for number in range(600):
         case = chance.choice(asked)
         whole = encode_request(sample(case, Chosen(chance)), case.version, number, "bad")
         data = bend(whole, chance) if number % 3 else framed(bend(whole[4:], chance))
-        with siege.connect() as connection, suppress(ConnectionError):
+        with rig.connect() as connection, suppress(ConnectionError):
             connection.sendall(data)
-    siege.stands()
+    rig.assert_healthy()
 
 
-def test_idle_connections_in_the_middle_of_a_large_request_cost_what_they_sent(siege: Siege) -> None:
+def test_idle_connections_in_the_middle_of_a_large_request_cost_what_they_sent(rig: HostileRig) -> None:
     with ExitStack() as stack:
         for _ in range(IDLE):
-            connection = stack.enter_context(siege.connect())
+            connection = stack.enter_context(rig.connect())
             connection.sendall(pack(">i", MAX_FRAME_BYTES) + b"\x00\x0c")
-        siege.stands()
-        assert isinstance(siege.ask(ApiVersions(), 0), ApiVersionsReply)
+        rig.assert_healthy()
+        assert isinstance(rig.ask(ApiVersions(), 0), ApiVersionsReply)
 
 
 def _takes_more(connection: socket.socket, data: bytes, most: int) -> bool:
@@ -268,12 +268,12 @@ def _takes_more(connection: socket.socket, data: bytes, most: int) -> bool:
     return sent > 0
 
 
-def test_a_flood_behind_a_request_that_waits_is_not_read(siege: Siege) -> None:
+def test_a_flood_behind_a_request_that_waits_is_not_read(rig: HostileRig) -> None:
     """A join that waits for a member that never comes back holds its connection; what follows fills no memory."""
-    slow = WireMember(Wire(f"127.0.0.1:{siege.address[1]}"), "slow", "consumer", {"range": b"x"})
+    slow = WireMember(Wire(f"127.0.0.1:{rig.address[1]}"), "slow", "consumer", {"range": b"x"})
     slow.join()
     slow.sync({slow.member_id: b"y"})
-    with siege.connect() as connection:
+    with rig.connect() as connection:
         first = KafkaClient("bad", 1 << 24)
         join = JoinGroup("slow", 6_000, "", "consumer", (JoinProtocol("range", b"x"),), 6_000)
         connection.sendall(first.encode_request(join, 3)[1])
@@ -281,5 +281,5 @@ def test_a_flood_behind_a_request_that_waits_is_not_read(siege: Siege) -> None:
         flood = encode_request(DescribeGroups(("slow",)), 5, 9, "bad") * 1_000
         while _takes_more(connection, flood, 64 << 20):
             time.sleep(0.2)
-        siege.stands()
+        rig.assert_healthy()
     slow.wire.close()

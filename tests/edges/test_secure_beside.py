@@ -7,11 +7,11 @@ import pytest
 
 import muster.aio
 from muster import AuthenticationFailed, Consumer, Producer, RequestTimedOut, TopicPartition
-from tests.edges.gate import Gate
 from tests.edges.musterd import Daemon, free_port, running
-from tests.edges.test_secure_clients import LOGIN, gate, guarded
+from tests.edges.sasl_proxy import SaslProxy
+from tests.edges.test_secure_clients import LOGIN, guarded, proxy
 
-__all__ = ["gate", "guarded"]  # fixtures
+__all__ = ["guarded", "proxy"]  # fixtures
 
 WRONG = {**LOGIN, "sasl.password": "guess"}
 WHAT = "'me' is not let in by PLAIN"
@@ -20,11 +20,11 @@ SOON_S = 50.0
 
 
 @pytest.fixture
-def front(gate: Gate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """In front of the musterd behind the gate, which lets it in."""
+def front(proxy: SaslProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """In front of the musterd behind the proxy, which accepts its login."""
     settings = (
         "group.initial.rebalance.delay.ms=0",
-        f"upstream.servers=127.0.0.1:{gate.port}",
+        f"upstream.servers=127.0.0.1:{proxy.port}",
         "upstream.sasl.username=me",
         "upstream.sasl.password=secret",
         f"upstream.listener.ports={free_port()}",

@@ -28,8 +28,8 @@ from muster.blocking.cluster import ClusterClient
 from muster.streams import StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataReply
 from tests.edges.certificates import Folder
-from tests.edges.gate import Gate, opened
 from tests.edges.musterd import Daemon, running, within
+from tests.edges.sasl_proxy import SaslProxy, opened
 
 ZERO = TopicPartition("orders", 0)
 WAIT_S = 60.0
@@ -65,19 +65,19 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """A gate, and behind it a musterd that names nothing but the gate."""
-    with opened(Gate()) as gate:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslProxy]:
+    """A SASL proxy in front of a musterd that names only the proxy as its address."""
+    with opened(SaslProxy()) as proxy:
         path = tmp_path_factory.mktemp("guarded") / "data"
-        settings = (f"advertised.kafka=127.0.0.1:{gate.port}", "group.initial.rebalance.delay.ms=0")
+        settings = (f"advertised.kafka=127.0.0.1:{proxy.port}", "group.initial.rebalance.delay.ms=0")
         with running(path, *settings, with_kafka=True) as daemon:
-            gate.before = daemon.kafka_port
+            proxy.before = daemon.kafka_port
             make(daemon.bootstrap, None, "orders", "late", "renewed")
-            yield gate
+            yield proxy
 
 
 @pytest.fixture
-def gate(guarded: Gate) -> Gate:
+def proxy(guarded: SaslProxy) -> SaslProxy:
     guarded.users, guarded.lifetime_ms = {"me": "secret"}, 0
     guarded.logins.clear()
     guarded.refused = guarded.killed = 0
@@ -329,35 +329,35 @@ def test_a_server_that_shakes_no_hands_is_given_up_in_time(folder: Folder) -> No
 # --------------------------------------------------------------------------------------------------------------- logins
 
 
-def test_whoever_has_the_password_is_let_in_to_write_and_to_read(gate: Gate) -> None:
-    with Producer(gate.bootstrap, security=LOGIN) as producer:
+def test_whoever_has_the_password_is_let_in_to_write_and_to_read(proxy: SaslProxy) -> None:
+    with Producer(proxy.bootstrap, security=LOGIN) as producer:
         producer.send("orders", b"x", partition=0).result(WAIT_S)
-    with Consumer(gate.bootstrap, "g", auto_offset_reset="earliest", security=LOGIN) as consumer:
+    with Consumer(proxy.bootstrap, "g", auto_offset_reset="earliest", security=LOGIN) as consumer:
         consumer.subscribe(["orders"])
         assert within(WAIT_S, lambda: bool(consumer.poll(0.5)))
-    assert set(gate.logins) == {"me"}
-    assert gate.refused == 0
+    assert set(proxy.logins) == {"me"}
+    assert proxy.refused == 0
 
 
-def test_over_tls_too(gate: Gate, folder: Folder) -> None:
+def test_over_tls_too(proxy: SaslProxy, folder: Folder) -> None:
     security = {**tls(folder), **ME, "security.protocol": "SASL_SSL"}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     folder.own().load_into(context)
     with (
-        opened(Gate({"me": "secret"}, before=gate.before), context) as secured,
+        opened(SaslProxy({"me": "secret"}, before=proxy.before), context) as secured,
         ClusterClient(secured.bootstrap, security=security) as connection,
     ):
         assert isinstance(connection.ask(NOTHING), MetadataReply)
         assert secured.logins == ["me"]
 
 
-def test_a_wrong_password_is_told_in_the_servers_words_and_not_tried_out(gate: Gate) -> None:
+def test_a_wrong_password_is_told_in_the_servers_words_and_not_tried_out(proxy: SaslProxy) -> None:
     wrong = {**LOGIN, "sasl.password": "guess"}
-    what = f"127.0.0.1:{gate.port}: 'me' is not let in by PLAIN: Authentication failed: Invalid username or password"
-    with ClusterClient(gate.bootstrap, security=wrong) as connection, pytest.raises(AuthenticationFailed, match=what):
+    what = f"127.0.0.1:{proxy.port}: 'me' is not let in by PLAIN: Authentication failed: Invalid username or password"
+    with ClusterClient(proxy.bootstrap, security=wrong) as connection, pytest.raises(AuthenticationFailed, match=what):
         connection.ask(NOTHING)
-    before = gate.refused
-    consumer = Consumer(gate.bootstrap, "g", security=wrong)
+    before = proxy.refused
+    consumer = Consumer(proxy.bootstrap, "g", security=wrong)
     consumer.subscribe(["t"])
     begun, told = time.monotonic(), 0
     while time.monotonic() - begun < 2.5:
@@ -366,18 +366,18 @@ def test_a_wrong_password_is_told_in_the_servers_words_and_not_tried_out(gate: G
         told += 1
     consumer.close(0)
     assert 2 <= told <= 4, "about once a second"
-    assert gate.refused - before <= 4
+    assert proxy.refused - before <= 4
 
 
-def test_who_is_let_in_later_goes_on_as_if_nothing_had_been(gate: Gate) -> None:
-    with Producer(gate.bootstrap, security=LOGIN) as producer:
+def test_who_is_let_in_later_goes_on_as_if_nothing_had_been(proxy: SaslProxy) -> None:
+    with Producer(proxy.bootstrap, security=LOGIN) as producer:
         producer.send("late", b"x", partition=0).result(WAIT_S)
-    gate.users["me"] = "another"
-    with Consumer(gate.bootstrap, security=LOGIN, auto_offset_reset="earliest") as consumer:
+    proxy.users["me"] = "another"
+    with Consumer(proxy.bootstrap, security=LOGIN, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("late", 0)])
         with pytest.raises(AuthenticationFailed):
             consumer.poll(WAIT_S)
-        gate.users["me"] = "secret"
+        proxy.users["me"] = "secret"
         got: list[ConsumerRecord] = []
 
         def has_read() -> bool:
@@ -389,11 +389,11 @@ def test_who_is_let_in_later_goes_on_as_if_nothing_had_been(gate: Gate) -> None:
         assert [record.value for record in got] == [b"x"]
 
 
-async def test_a_login_that_ends_is_renewed_while_a_group_reads(gate: Gate) -> None:
-    gate.lifetime_ms = 150
+async def test_a_login_that_ends_is_renewed_while_a_group_reads(proxy: SaslProxy) -> None:
+    proxy.lifetime_ms = 150
     async with (
-        muster.aio.Producer(gate.bootstrap, security=LOGIN) as producer,
-        muster.aio.Consumer(gate.bootstrap, "r", security=LOGIN, auto_offset_reset="earliest") as consumer,
+        muster.aio.Producer(proxy.bootstrap, security=LOGIN) as producer,
+        muster.aio.Consumer(proxy.bootstrap, "r", security=LOGIN, auto_offset_reset="earliest") as consumer,
     ):
         consumer.subscribe(["renewed"])
         got: list[bytes | None] = []
@@ -408,27 +408,27 @@ async def test_a_login_that_ends_is_renewed_while_a_group_reads(gate: Gate) -> N
             got += [record.value for record in await consumer.poll(0.5)]
         await consumer.commit()
     assert got == [str(number).encode() for number in range(sent)]
-    assert len(gate.logins) >= 12
-    assert (gate.killed, gate.refused) == (0, 0)
+    assert len(proxy.logins) >= 12
+    assert (proxy.killed, proxy.refused) == (0, 0)
 
 
-def test_a_login_that_ended_long_ago_is_renewed_when_something_is_asked_again(gate: Gate) -> None:
-    gate.lifetime_ms = 300
-    with ClusterClient(gate.bootstrap, security=LOGIN) as connection:
+def test_a_login_that_ended_long_ago_is_renewed_when_something_is_asked_again(proxy: SaslProxy) -> None:
+    proxy.lifetime_ms = 300
+    with ClusterClient(proxy.bootstrap, security=LOGIN) as connection:
         for pause_s in (0.0, 0.1, 0.1, 0.1, 0.1, 1.0, 0.0):
             time.sleep(pause_s)
             connection.ask(NOTHING)
-    assert len(gate.logins) >= 3
-    assert gate.killed == 0
+    assert len(proxy.logins) >= 3
+    assert proxy.killed == 0
 
 
-def test_who_comes_without_a_login_where_one_is_wanted_is_sent_away(gate: Gate) -> None:
+def test_who_comes_without_a_login_where_one_is_wanted_is_sent_away(proxy: SaslProxy) -> None:
     with (
-        ClusterClient(gate.bootstrap) as connection,
+        ClusterClient(proxy.bootstrap) as connection,
         pytest.raises(CannotConnect, match="after its greeting: maybe it wants a login"),
     ):
         connection.ask(NOTHING)
-    assert gate.logins == []
+    assert proxy.logins == []
 
 
 def test_a_listener_that_knows_no_logins_says_so(plain: Daemon) -> None:

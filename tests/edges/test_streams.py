@@ -208,7 +208,7 @@ def test_five_partitions_on_two_members_of_two_threads_come_once_and_in_order(da
             assert offsets == (list(range(100)) if is_its_own else [])
 
 
-class Told:
+class CountingListener:
     """A listener that counts."""
 
     def __init__(self) -> None:
@@ -227,10 +227,10 @@ def _threads() -> set[threading.Thread]:
 
 def _is_used(daemon: Daemon, ending: str) -> None:
     """A connector is made, read from, and shut down in some way."""
-    told = Told()
+    listener = CountingListener()
     before = _threads()
     with StreamsConnector(daemon.bootstrap, ending, auto_offset_reset="smallest", **HASTY) as connector:
-        connector.set_rebalance_listener(told)
+        connector.set_rebalance_listener(listener)
         (stream,) = connector.create_message_streams({"t": 1})["t"]
         assert next(stream).offset == 0
         assert len(_threads() - before) >= 2, "one for requests, one for the listener"
@@ -238,7 +238,7 @@ def _is_used(daemon: Daemon, ending: str) -> None:
             other = StreamsConnector(daemon.bootstrap, ending, **HASTY)
             helper = threading.Thread(target=other.create_message_streams, args=({"t": 1},))
             helper.start()
-            assert within(10, lambda: told.releasing == 1)
+            assert within(10, lambda: listener.releasing == 1)
             connector.shutdown()
             helper.join(10)
             other.shutdown()

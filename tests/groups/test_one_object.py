@@ -12,7 +12,7 @@ from coordinator.runtime.group import Group, GroupKind
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import DescribeBalanced, DescribeBalancedReply
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, LeaveGroup, LeavingMember
-from tests.groups.balanced.house import SESSION_MS, House
+from tests.groups.balanced.group_rig import SESSION_MS, GroupRig
 from tests.groups.checks import check_kinds
 
 
@@ -25,16 +25,16 @@ class Closed(dict[str, Any]):
     __iter__ = keys = values = items = _refuse
 
 
-def group_of(house: House) -> Group:
-    group = house.desk.node.core.directory["g"]
+def group_of(rig: GroupRig) -> Group:
+    group = rig.node_rig.node.core.directory["g"]
     assert group.shard.groups["g"] is group, "the node and the shard have one object"
-    check_kinds(group, house.desk.node.core.purgatory)
+    check_kinds(group, rig.node_rig.node.core.purgatory)
     return group
 
 
 def test_a_change_of_mode_is_a_change_of_the_kind_of_one_object() -> None:
-    house = House(group_initial_rebalance_delay_ms=0)
-    joined = house.desk.ask_inside(
+    rig = GroupRig(group_initial_rebalance_delay_ms=0)
+    joined = rig.node_rig.ask_inside(
         JoinGroup(
             "g",
             SESSION_MS,
@@ -44,16 +44,16 @@ def test_a_change_of_mode_is_a_change_of_the_kind_of_one_object() -> None:
         )
     )
     assert isinstance(joined, JoinGroupReply) and not joined.error_code
-    group = group_of(house)
+    group = group_of(rig)
     assert (group.kind, group.is_empty, group.balanced) == (GroupKind.CLASSIC, False, None)
-    assert house.member("a").start().error_code is ErrorCode.INCONSISTENT_MODE
-    house.desk.ask_inside(LeaveGroup("g", (LeavingMember(joined.member_id),)))
-    assert group_of(house).is_empty
-    guest = house.started("a")
-    balanced = group_of(house)
+    assert rig.member("a").start().error_code is ErrorCode.INCONSISTENT_MODE
+    rig.node_rig.ask_inside(LeaveGroup("g", (LeavingMember(joined.member_id),)))
+    assert group_of(rig).is_empty
+    client = rig.started("a")
+    balanced = group_of(rig)
     assert (balanced.kind, balanced.is_empty) == (GroupKind.CLIENT_BALANCED, False)
-    guest.leave()
-    left = group_of(house)
+    client.leave()
+    left = group_of(rig)
     assert (left.kind, left.is_empty) == (GroupKind.CLASSIC, True)
     assert left.balanced is not None, "epochs stay on record"
     assert group is balanced and balanced is left
@@ -61,17 +61,17 @@ def test_a_change_of_mode_is_a_change_of_the_kind_of_one_object() -> None:
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_restart_finds_the_kind_on_record(stops: bool) -> None:
-    house = House()
-    guest = house.started("a")
-    guest.register(0)
-    house.stop() if stops else house.restart()
-    group = group_of(house)
+    rig = GroupRig()
+    client = rig.started("a")
+    client.register(0)
+    rig.stop() if stops else rig.restart()
+    group = group_of(rig)
     assert group.kind is GroupKind.CLIENT_BALANCED
     assert group.balanced is not None and list(group.balanced.members) == ["a"]
-    house.desk.wait(2 * SESSION_MS)
-    assert group_of(house) is group and group.is_empty
-    house.stop() if stops else house.restart()
-    assert group_of(house).is_empty
+    rig.node_rig.wait(2 * SESSION_MS)
+    assert group_of(rig) is group and group.is_empty
+    rig.stop() if stops else rig.restart()
+    assert group_of(rig).is_empty
 
 
 def test_an_event_is_of_one_kind_of_group() -> None:
@@ -81,22 +81,22 @@ def test_an_event_is_of_one_kind_of_group() -> None:
 
 
 def test_a_list_of_client_balanced_groups_looks_at_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    house = House()
-    house.started("a")
-    house.started("b", group_id="h")
-    for shard in house.desk.node.core.shards:
+    rig = GroupRig()
+    rig.started("a")
+    rig.started("b", group_id="h")
+    for shard in rig.node_rig.node.core.shards:
         monkeypatch.setattr(shard, "groups", Closed(shard.groups))
-    reply = house.desk.ask_inside(DescribeBalanced(None))
+    reply = rig.node_rig.ask_inside(DescribeBalanced(None))
     assert isinstance(reply, DescribeBalancedReply)
     assert [view.group_id for view in reply.groups] == ["g", "h"]
-    house.desk.make_topic("more", 1)
+    rig.node_rig.make_topic("more", 1)
 
 
 def test_requests_of_an_unknown_group_leave_no_object() -> None:
-    house = House()
-    guest = house.member("a")
-    guest.epoch = 1
-    assert guest.beat().error_code is ErrorCode.NO_NODE
-    assert guest.register(0).error_code is ErrorCode.NO_NODE
-    assert guest.meta().error_code is ErrorCode.NO_NODE
-    assert not house.desk.node.core.directory
+    rig = GroupRig()
+    client = rig.member("a")
+    client.epoch = 1
+    assert client.beat().error_code is ErrorCode.NO_NODE
+    assert client.register(0).error_code is ErrorCode.NO_NODE
+    assert client.meta().error_code is ErrorCode.NO_NODE
+    assert not rig.node_rig.node.core.directory

@@ -16,34 +16,34 @@ from protocol.messages.balanced import DescribeBalanced, OwnedKey
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
-from tests.groups.balanced.house import SESSION_MS, House
+from tests.groups.balanced.group_rig import SESSION_MS, GroupRig
 from tests.http.conftest import Browser
 
 
-class Asked:
+class NodeStub:
     """Puts the requests of the pages to the node; a reply in `refused` is returned instead."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, rig: GroupRig) -> None:
+        self.rig = rig
         self.refused: dict[type[Message], Message] = {}
 
     async def __call__(self, message: Message) -> Message:
         instead = self.refused.get(type(message))
         if instead is not None:
             return instead
-        reply = self.house.desk.ask_inside(message, call=11)
+        reply = self.rig.node_rig.ask_inside(message, call=11)
         assert reply is not None
         return reply
 
 
 @pytest.fixture
-def house() -> House:
+def rig() -> GroupRig:
     """Two nodes of three; what node 2 should read is nobody's, and 30 records behind."""
-    made = House(3, group_initial_rebalance_delay_ms=0)
+    made = GroupRig(3, group_initial_rebalance_delay_ms=0)
     for number in range(2):
-        guest = made.started(f"m{number}", source_count=3, node_id=number, consume_position="first")
-        guest.register(number)
-        guest.confirm(number, 0)
+        client = made.started(f"m{number}", source_count=3, node_id=number, consume_position="first")
+        client.register(number)
+        client.confirm(number, 0)
     third = made.started("m2", source_count=3, node_id=2, consume_position="first")
     third.register(2)
     third.confirm(2, 0)
@@ -53,18 +53,18 @@ def house() -> House:
     classic = JoinGroup(
         "classic", SESSION_MS, protocol_type="consumer", protocols=(JoinProtocol("r"),), wants_member_id_first=False
     )
-    made.desk.ask(made.connection(), classic)
+    made.node_rig.ask(made.connection(), classic)
     return made
 
 
 @pytest.fixture
-def asked(house: House) -> Asked:
-    return Asked(house)
+def node(rig: GroupRig) -> NodeStub:
+    return NodeStub(rig)
 
 
 @pytest.fixture
-async def browser(asked: Asked) -> AsyncIterator[Browser]:
-    async with TestClient(TestServer(make_app(asked))) as client:
+async def browser(node: NodeStub) -> AsyncIterator[Browser]:
+    async with TestClient(TestServer(make_app(node))) as client:
         yield Browser(client)
 
 
@@ -75,11 +75,11 @@ async def test_groups_are_listed_by_mode(browser: Browser) -> None:
     assert (await browser.get("/v1/groups?mode=x", 400))["error_code"] == 40002
 
 
-async def test_a_group_shows_its_members_by_number_and_what_each_reads(browser: Browser, house: House) -> None:
-    guest = house.member("m0")
-    guest.epoch, guest.meta_version = 1, 1
-    guest.beat(owned=(OwnedKey("1:demo:0", 1, 3), OwnedKey("1:demo:1", 1, 0)), owned_version=1)
-    house.desk.wait(2_000)
+async def test_a_group_shows_its_members_by_number_and_what_each_reads(browser: Browser, rig: GroupRig) -> None:
+    client = rig.member("m0")
+    client.epoch, client.meta_version = 1, 1
+    client.beat(owned=(OwnedKey("1:demo:0", 1, 3), OwnedKey("1:demo:1", 1, 0)), owned_version=1)
+    rig.node_rig.wait(2_000)
     group = await browser.get("/v1/groups/g")
     first, second = group.pop("members")
     assert group == {
@@ -142,7 +142,7 @@ async def test_a_topic_names_the_groups_that_read_it(browser: Browser) -> None:
     assert await browser.get("/v1/topics/other/groups") == {"topic": "other", "groups": []}
 
 
-async def test_it_names_groups_that_subscribe_and_groups_that_have_commits(browser: Browser, house: House) -> None:
+async def test_it_names_groups_that_subscribe_and_groups_that_have_commits(browser: Browser, rig: GroupRig) -> None:
     metadata = encode_subscription(Subscription(topics=("demo",)))
     join = JoinGroup(
         "reader",
@@ -151,12 +151,12 @@ async def test_it_names_groups_that_subscribe_and_groups_that_have_commits(brows
         protocols=(JoinProtocol("r", metadata),),
         wants_member_id_first=False,
     )
-    one = house.connection()
-    (joined,) = house.desk.ask(one, join)
+    one = rig.connection()
+    (joined,) = rig.node_rig.ask(one, join)
     assert isinstance(joined, JoinGroupReply)
-    house.desk.ask(one, SyncGroup("reader", joined.generation_id, joined.member_id))
+    rig.node_rig.ask(one, SyncGroup("reader", joined.generation_id, joined.member_id))
     commit = OffsetCommit("simple", (OffsetCommitTopic("demo", (OffsetCommitPartition(0, 1),)),))
-    house.desk.ask(house.connection(), commit)
+    rig.node_rig.ask(rig.connection(), commit)
 
     found = (await browser.get("/v1/topics/demo/groups"))["groups"]
 
@@ -167,10 +167,10 @@ async def test_it_names_groups_that_subscribe_and_groups_that_have_commits(brows
     ]
 
 
-async def test_a_group_has_one_lag_wherever_it_is_shown(browser: Browser, house: House) -> None:
-    house.desk.make_topic("new", 2)
-    house.started("n0", group_id="fresh", topics=("new",), consume_position="first")
-    house.produce(1, 7, "new")
+async def test_a_group_has_one_lag_wherever_it_is_shown(browser: Browser, rig: GroupRig) -> None:
+    rig.node_rig.make_topic("new", 2)
+    rig.started("n0", group_id="fresh", topics=("new",), consume_position="first")
+    rig.produce(1, 7, "new")
 
     (cluster,) = (await browser.get("/v3/clusters"))["data"]
     summary = await browser.get(f"/v3/clusters/{cluster['cluster_id']}/consumer-groups/fresh/lag-summary")
@@ -200,7 +200,7 @@ async def test_a_group_that_the_server_balances_says_so(browser: Browser) -> Non
     assert (told["mode"], told["member_count"]) == ("server", 1)
 
 
-async def test_a_group_that_the_server_balances_says_whom_it_waits_for(browser: Browser, house: House) -> None:
+async def test_a_group_that_the_server_balances_says_whom_it_waits_for(browser: Browser, rig: GroupRig) -> None:
     told = await browser.get("/v1/groups/classic")
     (member,) = told["members"]
 
@@ -209,7 +209,7 @@ async def test_a_group_that_the_server_balances_says_whom_it_waits_for(browser: 
     assert (member["heard_ago_ms"], member["session_timeout_ms"], member["is_connected"]) == (0, 30_000, True)
 
 
-async def test_going_to_the_end_is_asked_for_by_post_and_accepted(browser: Browser, house: House) -> None:
+async def test_going_to_the_end_is_asked_for_by_post_and_accepted(browser: Browser, rig: GroupRig) -> None:
     status, text, _ = await browser.request("POST", "/v1/groups/g/consume-from-max?actor=ops")
     assert (status, text) == (202, '{"group":"g","from_max_id":1}')
     for group_id, wanted in (("classic", 409), ("nobody", 404)):
@@ -228,8 +228,8 @@ async def test_who_asked_is_where_it_came_from_and_a_name_that_is_given_a_remark
     assert found[1] == ("HTTP", f"2 partitions are owned; remark: {'x' * 200}")
 
 
-async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, asked: Asked) -> None:
-    asked.refused[DescribeBalanced] = ErrorReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, node: NodeStub) -> None:
+    node.refused[DescribeBalanced] = ErrorReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
     assert (await browser.get("/v1/groups/g", 503))["err"] == 503
 
 

@@ -25,7 +25,7 @@ from diagnosis.problem import Kind
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.messages.balanced import StartMember
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin, SlowestMember
-from tests.node.operated import Clinic
+from tests.node.operated import DiagnosisRig
 from tests.node.test_apply_offsets import OPERATOR, offsets
 from tests.node.test_audit import commit
 
@@ -34,15 +34,15 @@ EVIL = "<script>alert(1)</script>&\"'/.."
 
 
 @pytest.fixture
-def clinic() -> Clinic:
-    clinic = Clinic()
-    clinic.connect(OPERATOR)
-    return clinic
+def rig() -> DiagnosisRig:
+    rig = DiagnosisRig()
+    rig.connect(OPERATOR)
+    return rig
 
 
 @pytest.fixture
-async def client(clinic: Clinic) -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(make_app(clinic.ask_doctor))) as client:
+async def client(rig: DiagnosisRig) -> AsyncIterator[TestClient[Any, Any]]:
+    async with TestClient(TestServer(make_app(rig.ask_doctor))) as client:
         yield client
 
 
@@ -104,13 +104,15 @@ async def test_a_browser_is_shown_the_console_and_other_clients_the_paths(client
     assert (await client.get("/", headers={"HX-Request": "true"})).content_type == "text/html"
 
 
-async def test_the_list_begins_with_the_group_that_needs_somebody(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.member("alright", "app", "10.0.0.1")
-    lost = clinic.member("zapped", "worker-7", "10.0.0.7")
-    clinic.run(8_000)
+async def test_the_list_begins_with_the_group_that_needs_somebody(
+    client: TestClient[Any, Any], rig: DiagnosisRig
+) -> None:
+    rig.member("alright", "app", "10.0.0.1")
+    lost = rig.member("zapped", "worker-7", "10.0.0.7")
+    rig.run(8_000)
     assert "All 2 groups are fine" in plain(await shown(client, "/"))
     lost.kill()
-    clinic.run(5_000)
+    rig.run(5_000)
 
     page = await shown(client, "/")
     text = plain(page)
@@ -123,14 +125,14 @@ async def test_the_list_begins_with_the_group_that_needs_somebody(client: TestCl
 
 
 async def test_a_groups_page_begins_with_the_doctors_sentence_and_says_who_waits_for_whom(
-    client: TestClient[Any, Any], clinic: Clinic
+    client: TestClient[Any, Any], rig: DiagnosisRig
 ) -> None:
-    clinic.member("g", "quick", "10.0.0.1")
-    clinic.member("g", "busy", "10.0.0.2", slow_ms=120_000)
-    clinic.run(8_000)
+    rig.member("g", "quick", "10.0.0.1")
+    rig.member("g", "busy", "10.0.0.2", slow_ms=120_000)
+    rig.run(8_000)
     assert "Nothing is wrong" in plain(await shown(client, "/console/group", id="g"))
-    clinic.member("g", "newcomer", "10.0.0.3")
-    clinic.run(20_000)
+    rig.member("g", "newcomer", "10.0.0.3")
+    rig.run(20_000)
 
     text = plain(await shown(client, "/console/group", id="g"))
     assert text.index("Join held up") < text.index("Waiting for") < text.index("Members")
@@ -140,21 +142,23 @@ async def test_a_groups_page_begins_with_the_doctors_sentence_and_says_who_waits
     assert "Under way for" in text and "muster groups describe g --verbose" in text
 
 
-async def test_the_timeline_says_what_moved_since_somebody_looks(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.member("g", "one", "10.0.0.1")
-    clinic.run(8_000)
+async def test_the_timeline_says_what_moved_since_somebody_looks(
+    client: TestClient[Any, Any], rig: DiagnosisRig
+) -> None:
+    rig.member("g", "one", "10.0.0.1")
+    rig.run(8_000)
     await shown(client, "/console/group", id="g")
-    clinic.member("g", "two", "10.0.0.2")
-    clinic.run(8_000)
+    rig.member("g", "two", "10.0.0.2")
+    rig.run(8_000)
 
     text = plain(await shown(client, "/console/group", id="g"))
     assert re.search(r"2 of 4 partitions moved: 2 to two at 10\.0\.0\.2", text)
     assert re.search(r"Member joined — two at 10\.0\.0\.2.*?Join .*? sync .*?Last came one at 10\.0\.0\.1", text)
 
 
-async def test_whatever_a_group_or_client_is_called_is_text(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.member(EVIL, EVIL, "10.0.0.1")
-    clinic.run(8_000)
+async def test_whatever_a_group_or_client_is_called_is_text(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.member(EVIL, EVIL, "10.0.0.1")
+    rig.run(8_000)
 
     for page in (await shown(client, "/"), await shown(client, "/console/group", id=EVIL)):
         assert "<script>alert" not in page
@@ -164,9 +168,9 @@ async def test_whatever_a_group_or_client_is_called_is_text(client: TestClient[A
     assert EVIL in plain(await answer.text())
 
 
-async def test_topics_and_the_node_have_pages(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.member("g", "app", "10.0.0.1")
-    clinic.run(8_000)
+async def test_topics_and_the_node_have_pages(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(8_000)
 
     assert "orders" in plain(await shown(client, "/console/topics", q="ord"))
     assert "No topic matches" in plain(await shown(client, "/console/topics", q="nowhere"))
@@ -193,27 +197,27 @@ def field(page: str, name: str) -> str:
     return html.unescape(value)
 
 
-async def test_a_reset_is_planned_confirmed_and_undone(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.ask(OPERATOR, commit({0: 9, 1: 4}))
-    before = offsets(clinic)
+async def test_a_reset_is_planned_confirmed_and_undone(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.ask(OPERATOR, commit({0: 9, 1: 4}))
+    before = offsets(rig)
     assert "Plan" in plain(await shown(client, "/console/group", id="g"))
 
     plan = await post(client, "/console/plan?id=g", {"target": "offset", "value": "0", "topic": ""})
-    assert offsets(clinic) == before
+    assert offsets(rig) == before
     assert "2 partitions of g will change" in re.sub(r"<[^>]+>", "", plan)
     done = await post(client, "/console/apply?id=g", {"plan": field(plan, "plan")})
-    assert offsets(clinic) == {0: 0, 1: 0}
+    assert offsets(rig) == {0: 0, 1: 0}
     stale = await post(client, "/console/apply?id=g", {"plan": field(plan, "plan")}, 409)
     assert "the plan is stale" in stale
     assert "Changed by hand" in plain(await shown(client, "/console/group", id="g"))
     await post(client, "/console/undo", {"id": field(done, "id")})
-    assert offsets(clinic) == before
+    assert offsets(rig) == before
 
 
-async def test_a_group_with_members_is_planned_and_not_changed(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.ask(OPERATOR, commit({0: 9}))
-    clinic.member("g", "app", "10.0.0.1")
-    clinic.run(8_000)
+async def test_a_group_with_members_is_planned_and_not_changed(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.ask(OPERATOR, commit({0: 9}))
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(8_000)
 
     plan = await post(client, "/console/plan?id=g", {"target": "earliest"})
     assert "The group has 1 member: stop them first" in plan
@@ -222,24 +226,24 @@ async def test_a_group_with_members_is_planned_and_not_changed(client: TestClien
     )
 
 
-async def test_a_group_is_held_and_released(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.member("g", "app", "10.0.0.1")
-    clinic.run(8_000)
+async def test_a_group_is_held_and_released(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(8_000)
     assert "Held for" not in plain(await shown(client, "/console/group", id="g"))
 
     assert "Held for 60 s" in await post(client, "/console/hold?id=g", {"duration": "1m", "until_members": "2"})
-    clinic.member("g", "late", "10.0.0.2")
-    clinic.run(1_000)
+    rig.member("g", "late", "10.0.0.2")
+    rig.run(1_000)
     page = plain(await shown(client, "/console/group", id="g"))
     assert "or until 2 members have come; 1 has. Release" in page
     assert "Released" in await post(client, "/console/hold?id=g", {"duration": "0s"})
     assert "Held for" not in plain(await shown(client, "/console/group", id="g"))
 
 
-async def test_a_change_is_foreseen(client: TestClient[Any, Any], clinic: Clinic) -> None:
+async def test_a_change_is_foreseen(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
     for number in range(2):
-        clinic.member("g", f"app-{number}", f"10.0.0.{number + 1}")
-    clinic.run(8_000)
+        rig.member("g", f"app-{number}", f"10.0.0.{number + 1}")
+    rig.run(8_000)
     page = await shown(client, "/console/group", id="g")
     assert 'hx-get="/console/what-if"' in page
 
@@ -262,27 +266,27 @@ async def test_a_change_is_foreseen(client: TestClient[Any, Any], clinic: Clinic
     ],
 )
 async def test_a_change_that_cannot_be_foreseen_is_refused(
-    client: TestClient[Any, Any], clinic: Clinic, query: dict[str, str], sentence: str
+    client: TestClient[Any, Any], rig: DiagnosisRig, query: dict[str, str], sentence: str
 ) -> None:
-    clinic.member("g", "app", "10.0.0.1")
-    clinic.run(8_000)
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(8_000)
     answer = await client.get("/console/what-if", params={"id": "g", **query}, headers=BROWSER)
     assert answer.status == 400
     assert sentence in html.unescape(plain(await answer.text()))
 
 
 async def test_groups_without_rebalances_to_hold_are_offered_no_hold(
-    client: TestClient[Any, Any], clinic: Clinic
+    client: TestClient[Any, Any], rig: DiagnosisRig
 ) -> None:
-    clinic.ask(OPERATOR, StartMember("b", "c", ("orders",), consume_position="first", session_timeout_ms=10_000))
-    clinic.ask(OPERATOR, commit({0: 9}))
+    rig.ask(OPERATOR, StartMember("b", "c", ("orders",), consume_position="first", session_timeout_ms=10_000))
+    rig.ask(OPERATOR, commit({0: 9}))
     assert "/console/hold" in await shown(client, "/console/group", id="g")
     assert "/console/hold" not in await shown(client, "/console/group", id="b")
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
-async def test_behind_a_proxy_it_is_read_only(client: TestClient[Any, Any], clinic: Clinic, header: str) -> None:
-    clinic.ask(OPERATOR, commit({0: 9}))
+async def test_behind_a_proxy_it_is_read_only(client: TestClient[Any, Any], rig: DiagnosisRig, header: str) -> None:
+    rig.ask(OPERATOR, commit({0: 9}))
     answer = await client.get("/console/group?id=g", headers={**BROWSER, header: "198.51.100.7"})
     assert "The console is read-only here" in plain(await answer.text())
     refused = await post(client, "/console/undo", {"id": "g:1"}, 403, **{header: "198.51.100.7"})
@@ -304,9 +308,9 @@ async def test_behind_a_proxy_it_is_read_only(client: TestClient[Any, Any], clin
     ],
 )
 async def test_a_form_that_is_wrong_is_refused_in_words(
-    client: TestClient[Any, Any], clinic: Clinic, path: str, form: Any, status: int, sentence: str
+    client: TestClient[Any, Any], rig: DiagnosisRig, path: str, form: Any, status: int, sentence: str
 ) -> None:
-    clinic.ask(OPERATOR, commit({0: 9}))
+    rig.ask(OPERATOR, commit({0: 9}))
     assert sentence in html.unescape(await post(client, path, form, status))
 
 
@@ -452,10 +456,10 @@ def test_samples_are_a_second_apart_and_unknown_is_not_zero() -> None:
     assert history.of("nobody") == []
 
 
-async def test_the_plots_numbers_are_sampled_when_asked(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.ask(OPERATOR, commit({0: 9}))
+async def test_the_plots_numbers_are_sampled_when_asked(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.ask(OPERATOR, commit({0: 9}))
     first = await (await client.get("/console/history?id=g")).json()
-    clinic.run(2_000)
+    rig.run(2_000)
     second = await (await client.get("/console/history?id=g")).json()
     assert (len(first["samples"]), len(second["samples"])) == (1, 2)
     assert second["samples"][0] == first["samples"][0]

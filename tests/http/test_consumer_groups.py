@@ -22,7 +22,7 @@ def rig() -> Rig:
 @pytest.fixture
 async def browser(rig: Rig) -> AsyncIterator[Browser]:
     async def ask(message: Message) -> Message:
-        reply = rig.desk.ask_inside(message, call=11)
+        reply = rig.node_rig.ask_inside(message, call=11)
         assert reply is not None
         return reply
 
@@ -50,7 +50,7 @@ async def test_the_page_has_epochs_and_targets(browser: Browser) -> None:
 async def test_a_member_that_does_not_revoke_is_named_with_the_time(browser: Browser, rig: Rig) -> None:
     rig.join("B", "T")
     rig.beat("A", 2)
-    rig.desk.wait(12_000)
+    rig.node_rig.wait(12_000)
     page = await browser.get("/v1/groups/g")
     assert (page["phase"], page["phase_ms"], page["phase_left_ms"]) == ("revoke", 12_000, 48_000)
     assert (page["waiting_for"], page["limited_by"]) == (["A"], "A")
@@ -63,9 +63,9 @@ async def test_a_member_that_does_not_revoke_is_named_with_the_time(browser: Bro
 
 
 async def test_a_member_that_was_not_told_yet_is_waited_for(browser: Browser, rig: Rig) -> None:
-    rig.desk.wait(1_000)
+    rig.node_rig.wait(1_000)
     rig.join("B", "T")
-    rig.desk.wait(2_000)
+    rig.node_rig.wait(2_000)
     page = await browser.get("/v1/groups/g")
     assert (page["phase"], page["phase_ms"], page["waiting_for"], page["limited_by"]) == ("revoke", 2_000, ["A"], "")
     assert page["members"][0]["revoking_ms"] == 2_000

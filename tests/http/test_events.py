@@ -12,7 +12,7 @@ from coordinator.http.app import make_app
 from coordinator.http.live import feed
 from coordinator.http.live.event_log import Cursor, EventLog, parse_cursor
 from coordinator.http.live.event_pages import EVENTS
-from tests.node.operated import Clinic
+from tests.node.operated import DiagnosisRig
 
 
 def test_a_log_tells_what_came_behind_a_cursor_and_when_something_is_missing() -> None:
@@ -39,13 +39,13 @@ def test_a_text_that_is_no_cursor(text: str) -> None:
 
 
 @pytest.fixture
-def clinic() -> Clinic:
-    return Clinic()
+def rig() -> DiagnosisRig:
+    return DiagnosisRig()
 
 
 @pytest.fixture
-async def client(clinic: Clinic) -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(make_app(clinic.ask_doctor, look_every_s=feed.LOOK_EVERY_S / 1_000))) as client:
+async def client(rig: DiagnosisRig) -> AsyncIterator[TestClient[Any, Any]]:
+    async with TestClient(TestServer(make_app(rig.ask_doctor, look_every_s=feed.LOOK_EVERY_S / 1_000))) as client:
         yield client
 
 
@@ -61,17 +61,17 @@ async def event(answer: ClientResponse) -> tuple[str, str, Any]:
 
 
 async def test_who_follows_hears_of_rebalances_and_problems_and_later_of_what_it_missed(
-    client: TestClient[Any, Any], clinic: Clinic
+    client: TestClient[Any, Any], rig: DiagnosisRig
 ) -> None:
     async with client.get(EVENTS.path) as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
-        member = clinic.member("g", "app", "10.0.0.1")
-        clinic.run(5_000)
+        member = rig.member("g", "app", "10.0.0.1")
+        rig.run(5_000)
         kind, first, told = await event(stream)
         assert (kind, told["group_id"], told["note"]["cause"]) == ("note", "g", "member joined")
         assert (await event(stream))[2]["note"]["kind"] == "completed"
         member.kill()
-        clinic.run(5_000)
+        rig.run(5_000)
         kind, _id, told = await event(stream)
         assert (kind, told["problem"]["kind"]) == ("problem.opened", "silent_member")
         assert told["problem"]["client_host"] == "10.0.0.1"

@@ -14,22 +14,22 @@ from protocol.messages.groups import LeaveGroup, ListAudit, ReportedFact
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply
 from protocol.messages.reports import DrainMembers, ReportMember
-from tests.node.operated import Clinic
+from tests.node.operated import DiagnosisRig
 from tests.node.test_apply_offsets import OPERATOR, offsets
 from tests.node.test_audit import commit
 
 
 @pytest.fixture
-def clinic() -> Clinic:
-    clinic = Clinic()
-    clinic.connect(OPERATOR)
-    clinic.ask(OPERATOR, commit({0: 9, 1: 4}))
-    return clinic
+def rig() -> DiagnosisRig:
+    rig = DiagnosisRig()
+    rig.connect(OPERATOR)
+    rig.ask(OPERATOR, commit({0: 9, 1: 4}))
+    return rig
 
 
 @pytest.fixture
-async def client(clinic: Clinic) -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(make_app(clinic.ask_doctor))) as client:
+async def client(rig: DiagnosisRig) -> AsyncIterator[TestClient[Any, Any]]:
+    async with TestClient(TestServer(make_app(rig.ask_doctor))) as client:
         yield client
 
 
@@ -40,10 +40,10 @@ async def post(client: TestClient[Any, Any], path: str, body: Any = None, status
     return await answer.json()
 
 
-async def test_a_plan_is_applied_and_undone(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    before = offsets(clinic)
+async def test_a_plan_is_applied_and_undone(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    before = offsets(rig)
     plan = await post(client, "/v1/groups/g/offsets/plan", {"to_earliest": True, "topics": {"orders": None}})
-    assert offsets(clinic) == before
+    assert offsets(rig) == before
     assert [(one["partition"], one["previous_offset"], one["offset"]) for one in plan["plan"]] == [
         (0, 9, 0),
         (1, 4, 0),
@@ -52,20 +52,20 @@ async def test_a_plan_is_applied_and_undone(client: TestClient[Any, Any], clinic
     ]
 
     done = await post(client, "/v1/groups/g/offsets/apply", plan)
-    assert (offsets(clinic), done["changed"]) == ({0: 0, 1: 0, 2: 0, 3: 0}, 4)
+    assert (offsets(rig), done["changed"]) == ({0: 0, 1: 0, 2: 0, 3: 0}, 4)
     stale = await post(client, "/v1/groups/g/offsets/apply", plan, 409)
     assert "the plan is stale, nothing was changed: orders-0 is at 0 by now" in stale["message"]
 
     await post(client, f"/v1/undo/{done['id']}")
-    assert offsets(clinic) == before
-    (audit,) = clinic.ask(OPERATOR, ListAudit())
+    assert offsets(rig) == before
+    (audit,) = rig.ask(OPERATOR, ListAudit())
     acts = [(one.note.act, one.note.origin.client_host) for one in audit.notes]  # type: ignore[attr-defined]
     assert acts == [("reset", "/127.0.0.1"), ("undo", "/127.0.0.1")]
 
 
-async def test_a_live_group_is_refused_by_its_members(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.member("g", "app", "10.0.0.1")
-    clinic.run(2_000)
+async def test_a_live_group_is_refused_by_its_members(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(2_000)
     plan = await post(client, "/v1/groups/g/offsets/plan", {"delete": True})
 
     refused = await post(client, "/v1/groups/g/offsets/apply", plan, 409)
@@ -96,27 +96,27 @@ async def test_bad_requests_say_what_is_wrong(
     [({"to_offset": 0}, 0), ({"shift_by": -3}, 0), ({"of_group": "other"}, 0), ({"to_current": True}, 0)],
 )
 async def test_each_target_is_understood(
-    client: TestClient[Any, Any], clinic: Clinic, target: Any, expected: int
+    client: TestClient[Any, Any], rig: DiagnosisRig, target: Any, expected: int
 ) -> None:
-    clinic.ask(OPERATOR, commit({0: 2}, "other"))
+    rig.ask(OPERATOR, commit({0: 2}, "other"))
     plan = await post(client, "/v1/groups/g/offsets/plan", {**target, "topics": {"orders": [0]}})
     assert [one["offset"] for one in plan["plan"]] == [expected], "the log is empty: all become its start"
 
 
-async def test_members_are_drained_that_report_themselves(client: TestClient[Any, Any], clinic: Clinic) -> None:
+async def test_members_are_drained_that_report_themselves(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
     for number in range(2):
-        clinic.member("live", f"app-{number}", "10.0.0.1")
-    clinic.run(8_000)
-    query, service = (one.member_id for one in clinic.members)
-    clinic.ask(OPERATOR, ReportMember("live", query, (ReportedFact("query", "sums"),)))
+        rig.member("live", f"app-{number}", "10.0.0.1")
+    rig.run(8_000)
+    query, service = (one.member_id for one in rig.members)
+    rig.ask(OPERATOR, ReportMember("live", query, (ReportedFact("query", "sums"),)))
 
     done = await post(client, "/v1/groups/live/drain", {"client_ids": ["app-0"], "member_ids": [service]})
 
     answers = [{"member_id": query, "error": None}, {"member_id": service, "error": "UNSUPPORTED_VERSION"}]
     assert done == {"group_id": "live", "members": answers}
-    (reply,) = clinic.ask(OPERATOR, ReportMember("live", query))
+    (reply,) = rig.ask(OPERATOR, ReportMember("live", query))
     assert reply.is_draining  # type: ignore[attr-defined]
-    clinic.ask(OPERATOR, ReportMember("live", query, (ReportedFact("query", "sums"),)))
+    rig.ask(OPERATOR, ReportMember("live", query, (ReportedFact("query", "sums"),)))
     first, second = (await (await client.get("/v1/groups/live")).json())["members"]
     assert (first["reported"], first["is_draining"]) == ({"query": "sums"}, True)
     assert (second["reported"], second["is_draining"], second["reported_ago_ms"]) == ({}, False, None)
@@ -135,43 +135,43 @@ async def test_members_are_drained_that_report_themselves(client: TestClient[Any
 )
 @pytest.mark.parametrize("act", ["evict", "drain"])
 async def test_who_may_delete_nothing_of_a_group_evicts_and_drains_none_of_its_members(
-    clinic: Clinic, denial: Message, status: int, act: str
+    rig: DiagnosisRig, denial: Message, status: int, act: str
 ) -> None:
-    clinic.member("live", "app", "10.0.0.1")
-    clinic.run(8_000)
+    rig.member("live", "app", "10.0.0.1")
+    rig.run(8_000)
 
     async def ask(message: Message) -> Message:
         if isinstance(message, OffsetDelete):
             assert message == OffsetDelete("live", ())
             return denial
         assert not isinstance(message, LeaveGroup | DrainMembers)
-        return await clinic.ask_doctor(message)
+        return await rig.ask_doctor(message)
 
     async with TestClient(TestServer(make_app(ask))) as client:
         refused = await post(client, f"/v1/groups/live/{act}", {"client_ids": ["app"]}, status)
     assert refused["error_code"] == (40301 if status == 403 else status)
 
 
-async def test_an_eviction_deletes_no_offsets_and_notes_none(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    before = offsets(clinic)
-    clinic.member("g", "app", "10.0.0.1")
-    clinic.run(8_000)
+async def test_an_eviction_deletes_no_offsets_and_notes_none(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    before = offsets(rig)
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(8_000)
     await post(client, "/v1/groups/g/evict", {"client_ids": ["app"]})
-    assert offsets(clinic) == before
-    (audit,) = clinic.ask(OPERATOR, ListAudit())
+    assert offsets(rig) == before
+    (audit,) = rig.ask(OPERATOR, ListAudit())
     assert [one.note.act for one in audit.notes] == ["evict"]  # type: ignore[attr-defined]
 
 
-async def test_members_are_evicted_by_what_names_them(client: TestClient[Any, Any], clinic: Clinic) -> None:
+async def test_members_are_evicted_by_what_names_them(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
     for number in range(3):
-        clinic.member("live", f"app-{number}", "10.0.0.1", instance_id="box" if number == 2 else None)
-    clinic.run(8_000)
-    ids = [one.member_id for one in clinic.members]
+        rig.member("live", f"app-{number}", "10.0.0.1", instance_id="box" if number == 2 else None)
+    rig.run(8_000)
+    ids = [one.member_id for one in rig.members]
 
     done = await post(client, "/v1/groups/live/evict", {"client_ids": ["app-1"], "instance_ids": ["box"]})
 
     assert done == {"group_id": "live", "members": [{"member_id": one, "error": None} for one in ids[1:]]}
-    (reply,) = clinic.ask(OPERATOR, ListAudit())
+    (reply,) = rig.ask(OPERATOR, ListAudit())
     (note,) = [one.note for one in reply.notes if one.note.act == "evict"]  # type: ignore[attr-defined]
     assert "evicted, over HTTP by 127.0.0.1" in note.detail
     assert "no such member" in (await post(client, "/v1/groups/live/evict", {"member_ids": ["?"]}, 404))["message"]
@@ -179,13 +179,13 @@ async def test_members_are_evicted_by_what_names_them(client: TestClient[Any, An
     await post(client, "/v1/groups/live/evict", {"members": ["?"]}, 400)
 
 
-async def test_a_group_is_held_and_its_page_says_so(client: TestClient[Any, Any], clinic: Clinic) -> None:
-    clinic.member("live", "app-1", "10.0.0.1")
-    clinic.run(8_000)
+async def test_a_group_is_held_and_its_page_says_so(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.member("live", "app-1", "10.0.0.1")
+    rig.run(8_000)
     held = {"for_ms": 60_000, "until_members": 2}
     assert await post(client, "/v1/groups/live/hold", held) == {"group_id": "live", "hold_left_ms": 60_000}
-    clinic.member("live", "app-2", "10.0.0.2")
-    clinic.run(1_000)
+    rig.member("live", "app-2", "10.0.0.2")
+    rig.run(1_000)
 
     page = await (await client.get("/v1/groups/live")).json()
 
@@ -196,24 +196,26 @@ async def test_a_group_is_held_and_its_page_says_so(client: TestClient[Any, Any]
         1,
     )
     assert page["hold_sentence"] == "59 s more, or until 2 members have come; 1 has"
-    (reply,) = clinic.ask(OPERATOR, ListAudit())
+    (reply,) = rig.ask(OPERATOR, ListAudit())
     (note,) = [one.note for one in reply.notes if one.note.act == "hold"]  # type: ignore[attr-defined]
     assert note.detail == "held for 60 s or until 2 members came, by http at 127.0.0.1"
     assert await post(client, "/v1/groups/live/hold", {"for_ms": 0}) == {"group_id": "live", "hold_left_ms": 0}
-    clinic.run(4_000)
+    rig.run(4_000)
     assert (await (await client.get("/v1/groups/live")).json())["hold_sentence"] is None
 
 
 @pytest.mark.parametrize("body", [{}, {"for_ms": -1}, {"for_ms": 300_001}, {"for_ms": 1, "until_members": -1}])
-async def test_a_hold_that_makes_no_sense_is_refused(client: TestClient[Any, Any], clinic: Clinic, body: Any) -> None:
+async def test_a_hold_that_makes_no_sense_is_refused(
+    client: TestClient[Any, Any], rig: DiagnosisRig, body: Any
+) -> None:
     await post(client, "/v1/groups/g/hold", body, 400)
     await post(client, "/v1/groups/nobody/hold", {"for_ms": 1}, 404)
 
 
-async def test_what_would_follow_is_shown(client: TestClient[Any, Any], clinic: Clinic) -> None:
+async def test_what_would_follow_is_shown(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
     for number in range(2):
-        clinic.member("live", f"app-{number}", "10.0.0.1")
-    clinic.run(8_000)
+        rig.member("live", f"app-{number}", "10.0.0.1")
+    rig.run(8_000)
     path = "/v1/groups/live/what-if"
 
     page = await (await client.get(path, params={"members": "2", "partitions": "orders=8"})).json()

@@ -17,7 +17,7 @@ from coordinator.http.live.feed import Feed
 from coordinator.http.live.webhooks import SIGNATURE, Webhooks
 from coordinator.http.queries import Queries
 from coordinator.http.watch import ProblemWatch
-from tests.node.operated import Clinic
+from tests.node.operated import DiagnosisRig
 
 
 class Receiver:
@@ -47,7 +47,7 @@ class Rig:
     """A feed without a node, its webhooks, and what they counted and slept."""
 
     def __init__(self) -> None:
-        queries = Queries(Clinic().ask_doctor)
+        queries = Queries(DiagnosisRig().ask_doctor)
         self.feed = Feed(queries, ProblemWatch(queries, _rest, asyncio.Lock()), 7)
         self.counted: list[str] = []
         self.slept: list[float] = []

@@ -10,8 +10,8 @@ from bench.nodes import sheet
 from bench.peers import KAFKA
 from bench.processes import free_ports
 from interop.kafka_cluster import Cluster
+from interop.nodes.cuttable_proxy import CuttableProxy
 from interop.nodes.faults import KINDS, Scene, drawn
-from interop.nodes.gate import Gate
 from interop.nodes.judge import Clerk, quantile
 from interop.nodes.story import is_of_members
 
@@ -74,38 +74,38 @@ def test_every_kind_of_fault_is_drawn_and_the_same_again_from_one_seed() -> None
     assert len({drawn(scene, random.Random(seed), (kind,)).kind for seed, kind in enumerate(KINDS)}) == len(KINDS)
 
 
-def test_nothing_passes_a_gate_that_is_cut_and_all_of_it_once_it_is_mended() -> None:
+def test_nothing_passes_a_proxy_that_is_cut_and_all_of_it_once_it_is_mended() -> None:
     with socket.create_server(("127.0.0.1", 0)) as broker:
-        gate = Gate(free_ports(1), [broker.getsockname()[1]])
+        proxy = CuttableProxy(free_ports(1), [broker.getsockname()[1]])
         try:
-            host, _, port = gate.bootstrap.rpartition(":")
+            host, _, port = proxy.bootstrap.rpartition(":")
             with socket.create_connection((host, int(port)), 10) as node:
                 behind, _ = broker.accept()
                 with behind:
                     behind.settimeout(10)
                     node.sendall(b"before ")
                     assert behind.recv(64) == b"before "
-                    gate.cut()
+                    proxy.cut()
                     node.sendall(b"meanwhile")
                     behind.settimeout(0.2)
                     with pytest.raises(TimeoutError):
                         behind.recv(64)
-                    gate.mend()
+                    proxy.mend()
                     behind.settimeout(10)
                     assert behind.recv(64) == b"meanwhile"
         finally:
-            gate.close()
+            proxy.close()
 
 
 def test_a_closed_port_behind_the_way_ends_connections_that_were_let_in() -> None:
     front, behind = free_ports(2)
-    gate = Gate([front], [behind])
+    proxy = CuttableProxy([front], [behind])
     try:
         with socket.create_connection(("127.0.0.1", front), 10) as client:
             client.settimeout(10)
             assert client.recv(64) == b""
     finally:
-        gate.close()
+        proxy.close()
 
 
 @pytest.mark.parametrize(

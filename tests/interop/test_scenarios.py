@@ -6,7 +6,7 @@ from interop.processes import Failed
 from interop.scenarios import COOPERATIVE, EAGER, Keeping
 
 
-class Told:
+class FakeMember:
     def __init__(self, *history: frozenset[int]) -> None:
         self.name = "m"
         self.history = list(history)
@@ -17,7 +17,7 @@ class Told:
 
 
 def test_a_cooperative_member_may_lose_what_moves_but_never_what_it_keeps() -> None:
-    member = Told(frozenset({0, 1, 2}))
+    member = FakeMember(frozenset({0, 1, 2}))
     watch = Keeping(COOPERATIVE)
     watch.check([member])
     member.history.append(frozenset({0, 1}))
@@ -29,7 +29,7 @@ def test_a_cooperative_member_may_lose_what_moves_but_never_what_it_keeps() -> N
 
 
 def test_an_eager_member_gives_everything_back_in_between() -> None:
-    member = Told(frozenset({0, 1, 2}))
+    member = FakeMember(frozenset({0, 1, 2}))
     watch = Keeping(EAGER)
     watch.check([member])
     member.history += [frozenset(), frozenset({0})]

@@ -45,7 +45,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
 )
 from tests.groups.checks import check_counts, check_kinds
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.simulation.disk import SimDisk
 from tests.simulation.replay import compare_with_replay
 
@@ -59,36 +59,36 @@ class Rig:
             "group_initial_rebalance_delay_ms": 10,
             **settings,
         }
-        self.desk = Desk(disk, **self.settings)
+        self.node_rig = NodeRig(disk, **self.settings)
         self.ids: dict[str, str] = {}
         self.checks = True
         if disk is None:
-            self.desk.make_topic("T", 4)
-            self.desk.make_topic("U", 3)
+            self.node_rig.make_topic("T", 4)
+            self.node_rig.make_topic("U", 3)
 
     def restart(self, *, is_clean: bool = False) -> None:
         if is_clean:
-            self.desk.step(Stopping())
-            self.desk.store.close(self.desk.node.snapshots())
+            self.node_rig.step(Stopping())
+            self.node_rig.store.close(self.node_rig.node.snapshots())
         else:
-            self.desk.disk.crash()
-        self.desk = Desk(self.desk.disk, ids=self.desk.ids, **self.settings)
+            self.node_rig.disk.crash()
+        self.node_rig = NodeRig(self.node_rig.disk, ids=self.node_rig.ids, **self.settings)
 
     def ask(self, message: Message) -> Any:
-        self.desk.replied.pop(1, None)
-        self.desk.ask_inside(message)
-        self.desk.wake_until_idle()  # work that the request began
+        self.node_rig.replied.pop(1, None)
+        self.node_rig.ask_inside(message)
+        self.node_rig.wake_until_idle()  # work that the request began
         if not self.checks:
-            return self.desk.replied.get(1)
-        for group in self.desk.node.core.directory.values():
-            check_kinds(group, self.desk.node.core.purgatory)
-        for shard in self.desk.node.core.shards:
+            return self.node_rig.replied.get(1)
+        for group in self.node_rig.node.core.directory.values():
+            check_kinds(group, self.node_rig.node.core.purgatory)
+        for shard in self.node_rig.node.core.shards:
             check_counts(shard)
-        compare_with_replay(self.desk.node)
-        return self.desk.replied.get(1)
+        compare_with_replay(self.node_rig.node)
+        return self.node_rig.replied.get(1)
 
     def id_of(self, topic: str) -> bytes:
-        found = self.desk.node.core.topics.id_of(topic)
+        found = self.node_rig.node.core.topics.id_of(topic)
         assert found is not None
         return found
 
@@ -149,9 +149,9 @@ class Rig:
 
     def ask_aside(self, message: Message, call: int) -> Any:
         """Return the reply to a request that may be parked; None if it is parked."""
-        self.desk.ask_inside(message, call)
-        self.desk.wake_until_idle()
-        return self.desk.replied.get(call)
+        self.node_rig.ask_inside(message, call)
+        self.node_rig.wake_until_idle()
+        return self.node_rig.replied.get(call)
 
     def sync(self, member_id: str, generation_id: int, **fields: Any) -> tuple[int, dict[str, tuple[int, ...]]]:
         reply = self.ask(SyncGroup("g", generation_id, member_id, **fields))
@@ -170,9 +170,9 @@ class Rig:
         for name, call in calls.items():
             instance = name[1:] if name.startswith("#") else None
             self.ask_aside(self.join_group(group_instance_id=instance, **fields), call)
-        while not all(call in self.desk.replied for call in calls.values()):
-            self.desk.wait(10)
-        replies: Any = {name: self.desk.replied[call] for name, call in calls.items()}
+        while not all(call in self.node_rig.replied for call in calls.values()):
+            self.node_rig.wait(10)
+        replies: Any = {name: self.node_rig.replied[call] for name, call in calls.items()}
         self.ids = {name: reply.member_id for name, reply in replies.items()}
         given = tuple(SyncGroupAssignment(self.ids[name], encoded(held)) for name, held in assigned.items())
         for name, call in calls.items():
@@ -182,7 +182,7 @@ class Rig:
 
     @property
     def group(self) -> Group:
-        return self.desk.node.core.directory["g"]
+        return self.node_rig.node.core.directory["g"]
 
     @property
     def epochs(self) -> str:
@@ -192,7 +192,7 @@ class Rig:
 
     @property
     def causes(self) -> list[str]:
-        return [note.cause for note in self.desk.node.core.journal.notes()]
+        return [note.cause for note in self.node_rig.node.core.journal.notes()]
 
 
 def encoded(held: dict[str, tuple[int, ...]], user_data: bytes | None = None) -> bytes:

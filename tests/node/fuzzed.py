@@ -20,7 +20,7 @@ from protocol.messages.groups import (
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import encode_batch
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.protocol.kafka.bending import Run, Unforeseen, bend
 from tests.protocol.kafka.samples import CASES, Chosen, sample
 
@@ -78,7 +78,7 @@ def _frame(random: Random) -> bytes:
     return frame
 
 
-class _Deaf(Desk):
+class _Deaf(NodeRig):
     """Drops all replies. New connections follow closed ones."""
 
     def __init__(self) -> None:
@@ -119,14 +119,14 @@ def node() -> Run:
             lives[:] = [_Deaf()]
         steps += 1
         data = b"".join(_frame(random) for _ in range(random.choice((1, 1, 2, 5))))
-        desk = lives[0]
-        number = random.choice(desk.connections)
+        rig = lives[0]
+        number = random.choice(rig.connections)
         try:
-            desk.meet(Received(number, data))
-            if number in desk.closed or random.random() < 0.2:
-                desk.lose(number)
+            rig.meet(Received(number, data))
+            if number in rig.closed or random.random() < 0.2:
+                rig.lose(number)
             if random.random() < 0.1:
-                desk.wait(random.choice((1, 100, 3_000)))
+                rig.wait(random.choice((1, 100, 3_000)))
         except Exception as error:
             lives[:] = [_Deaf()]
             raise Unforeseen(data) from error

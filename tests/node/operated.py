@@ -31,14 +31,14 @@ from protocol.messages.groups import (
 from protocol.messages.node import Hello
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.record_batch import encode_batch
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 SESSION_MS, POLL_MS, BEAT_MS = 45_000, 300_000, 3_000
 ASSIGNOR = "range"
 _ASKING = 1
 
 
-class Clinic(Desk):
+class DiagnosisRig(NodeRig):
     """A node, its members, and the doctor."""
 
     def __init__(self, partitions: int = 4, **settings: Any) -> None:
@@ -89,7 +89,7 @@ class SimMember:
 
     def __init__(
         self,
-        clinic: Clinic,
+        rig: DiagnosisRig,
         number: int,
         group_id: str,
         name: str,
@@ -101,7 +101,7 @@ class SimMember:
         poll_ms: int = POLL_MS,
         topics: tuple[str, ...] = ("orders",),
     ) -> None:
-        self.clinic, self.number, self.group_id, self.name = clinic, number, group_id, name
+        self.rig, self.number, self.group_id, self.name = rig, number, group_id, name
         self.host, self.port, self.instance_id = host, 40_000 + number, instance_id
         self.assignor, self.slow_ms, self.topics = assignor, slow_ms, topics
         self.session_ms, self.poll_ms, self.beat_ms = session_ms, poll_ms, BEAT_MS
@@ -112,12 +112,12 @@ class SimMember:
         self.error = ErrorCode.NONE
         self._beat_at = self._join_at = 0
         self._is_waiting = False
-        clinic.connect_from(number, host, self.port)
+        rig.connect_from(number, host, self.port)
         self._send(Hello(name, "1.0"))
 
     def act(self) -> None:
-        now_ms = self.clinic.now_ms
-        for reply in self.clinic.heard(self.number):
+        now_ms = self.rig.now_ms
+        for reply in self.rig.heard(self.number):
             self._hear(reply)
         if self.is_hung or self.error or self._is_waiting:
             return
@@ -160,11 +160,11 @@ class SimMember:
         self.member_id, self.generation = "", -1
 
     def kill(self) -> None:
-        self.clinic.step(Lost(self.number))
-        self.clinic.members.remove(self)
+        self.rig.step(Lost(self.number))
+        self.rig.members.remove(self)
 
     def _send(self, message: Message) -> None:
-        for reply in self.clinic.ask(self.number, message):
+        for reply in self.rig.ask(self.number, message):
             self._hear(reply)
 
     def _hear(self, reply: Message) -> None:
@@ -175,7 +175,7 @@ class SimMember:
             if reply.error_code:
                 self.generation = -1
         elif getattr(reply, "error_code", 0) is ErrorCode.REBALANCE_IN_PROGRESS:
-            self.generation, self._join_at = -1, self.clinic.now_ms + self.slow_ms
+            self.generation, self._join_at = -1, self.rig.now_ms + self.slow_ms
         elif getattr(reply, "error_code", 0) is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id, self.generation = "", -1
         elif getattr(reply, "error_code", 0) is ErrorCode.FENCED_INSTANCE_ID:
@@ -198,5 +198,5 @@ class SimMember:
         self._send(SyncGroup(self.group_id, self.generation, self.member_id, self.instance_id, assignments=shares))
 
     def _share(self, number: int, members: int) -> bytes:
-        own = tuple(range(number, self.clinic.partitions, members))
+        own = tuple(range(number, self.rig.partitions, members))
         return encode_assignment(Assignment((TopicPartitions("orders", own),) if own else (), self.user_data))

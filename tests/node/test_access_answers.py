@@ -17,9 +17,9 @@ from coordinator.config.accounts import AuthorizerClass, Principals
 from coordinator.config.keys import RebalanceProtocols
 from interop.access import goldens
 from interop.access.living import TITLES, ask_living
-from interop.access.questions import questions, transactional_questions
+from interop.access.probes import probes, transactional_probes
+from interop.access.reply_lines import reply_line
 from interop.access.states import STATES, Names
-from interop.access.told import told
 from protocol.apis import WIRE_APIS
 from protocol.errors import ErrorCode
 from protocol.kafka.version_codec import ANSWERED_BY_SESSIONS
@@ -28,7 +28,7 @@ from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.refusals import REFUSE
 from tests.accounts.rig import NOW
-from tests.node.test_kafka import KafkaDesk, Peer
+from tests.node.test_kafka import KafkaNodeRig, Peer
 
 NAMES = Names()
 TOPICS = NAMES.topic, NAMES.other_topic
@@ -44,7 +44,7 @@ MEANT = {
         "id of hidden-orders TOPIC_AUTHORIZATION_FAILED"
     ),
 }
-"""Our answer where Kafka gives another, by question and Kafka's answer (docs/kafka-differences.md)."""
+"""Our answer where Kafka gives another, by the probe's title and Kafka's answer (docs/kafka-differences.md)."""
 
 
 @functools.cache
@@ -52,32 +52,32 @@ def kafka_answers() -> dict[str, dict[str, str]]:
     return goldens.read(goldens.FILE.read_text())
 
 
-def prepared(state: str) -> KafkaDesk:
-    """A desk with the state's ACLs, and what they are about."""
-    desk = KafkaDesk(
+def prepared(state: str) -> KafkaNodeRig:
+    """A node with the state's ACLs, and what they are about."""
+    rig = KafkaNodeRig(
         authorizer_class_name=AuthorizerClass.STANDARD,
         super_users=Principals(frozenset({ADMINISTRATOR})),
         auto_create_topics_enable=True,
         group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")),
     )
-    accounts = desk.node.core.accounts
+    accounts = rig.node.core.accounts
     everything = [Acl.of(rule.creation(NAMES, PRINCIPAL, HERE)) for rule in STATES["ALL on *"] + STATES["ALL"]]
     assert not accounts.write([AclRecord(acl, is_there=True) for acl in everything], NOW)
     for topic in TOPICS:
-        desk.make_topic(topic, 1)
+        rig.make_topic(topic, 1)
     parts = (OffsetCommitPartition(0, 7),)
     for call, group in enumerate((NAMES.group, NAMES.other_group), 50):
         commit = OffsetCommit(group, tuple(OffsetCommitTopic(topic, parts) for topic in TOPICS))
-        reply: Any = desk.ask_inside(commit, call)
+        reply: Any = rig.ask_inside(commit, call)
         assert not any(part.error_code for topic in reply.topics for part in topic.partitions)
     assert not accounts.write([AclRecord(acl, is_there=False) for acl in everything], NOW)
     own = [Acl.of(rule.creation(NAMES, PRINCIPAL, HERE)) for rule in STATES[state]]
     assert not accounts.write([AclRecord(acl, is_there=True) for acl in own], NOW)
-    return desk
+    return rig
 
 
-def topic_ids_of(desk: KafkaDesk) -> dict[str, bytes]:
-    return {topic: desk.node.core.topics.id_of(topic) or b"" for topic in TOPICS}
+def topic_ids_of(rig: KafkaNodeRig) -> dict[str, bytes]:
+    return {topic: rig.node.core.topics.id_of(topic) or b"" for topic in TOPICS}
 
 
 def differences(answers: Mapping[str, str], state: str) -> str:
@@ -92,56 +92,56 @@ def differences(answers: Mapping[str, str], state: str) -> str:
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_principal_is_answered_as_by_kafka(state: str) -> None:
-    desk = prepared(state)
-    topic_ids = topic_ids_of(desk)
-    peer = Peer(desk, 1)
+    rig = prepared(state)
+    topic_ids = topic_ids_of(rig)
+    peer = Peer(rig, 1)
     answers = {}
-    for question in questions(NAMES, topic_ids):
-        peer.send((question.message, question.version))
-        desk.wait(0)
+    for probe in probes(NAMES, topic_ids):
+        peer.send((probe.message, probe.version))
+        rig.wait(0)
         (reply,) = peer.heard()
-        answers[question.title] = told(reply, NAMES, topic_ids)
+        answers[probe.title] = reply_line(reply, NAMES, topic_ids)
     assert not differences(answers, state)
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_principal_is_answered_as_by_kafka_about_a_group_with_a_member(state: str) -> None:
-    desk = prepared(state)
-    principal, administrator = Peer(desk, 1), Peer(desk, 2)
-    desk.node.core.connections[2].access = desk.node.core.accounts.authorizer.of(ADMINISTRATOR, HERE)
+    rig = prepared(state)
+    principal, administrator = Peer(rig, 1), Peer(rig, 2)
+    rig.node.core.connections[2].access = rig.node.core.accounts.authorizer.of(ADMINISTRATOR, HERE)
 
     async def asked(peer: Peer, message: Message, version: int) -> Any:
         peer.send((message, version))
-        desk.wait(0)
+        rig.wait(0)
         (reply,) = peer.heard()
         return reply
 
     async def rest() -> None:
-        desk.wait(100)
+        rig.wait(100)
 
-    living = ask_living(partial(asked, administrator), partial(asked, principal), rest, NAMES, topic_ids_of(desk))
+    living = ask_living(partial(asked, administrator), partial(asked, principal), rest, NAMES, topic_ids_of(rig))
     assert not differences(asyncio.run(living), state)
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_principal_is_answered_as_by_kafka_about_offsets_in_transactions(state: str) -> None:
     """Nodes in front of a cluster ask brokers for the same permissions."""
-    desk = prepared(state)
-    decisions = desk.node.core.accounts.authorizer.of(PRINCIPAL, HERE)
+    rig = prepared(state)
+    decisions = rig.node.core.accounts.authorizer.of(PRINCIPAL, HERE)
 
     def code_of(one: Permission) -> ErrorCode:
         return ErrorCode.NONE if decisions.permits(one.kind, str(one.name), one.operation) else one.denial
 
     answers = {}
-    for question in transactional_questions(NAMES):
-        permitted, denied = divide(question.message, code_of)
+    for probe in transactional_probes(NAMES):
+        permitted, denied = divide(probe.message, code_of)
         reply: Any = denied
         if permitted is not None:  # the coordinator of transactions does not know the producer
             reply = REFUSE[type(permitted)](permitted, ErrorCode.INVALID_PRODUCER_ID_MAPPING, None)
-            reply = merge_reply(question.message, reply, denied, code_of)
+            reply = merge_reply(probe.message, reply, denied, code_of)
         if isinstance(reply, ErrorReply):
-            reply = REFUSE[type(question.message)](question.message, reply.error_code, None)
-        answers[question.title] = told(reply, NAMES, topic_ids_of(desk))
+            reply = REFUSE[type(probe.message)](probe.message, reply.error_code, None)
+        answers[probe.title] = reply_line(reply, NAMES, topic_ids_of(rig))
     assert not differences(answers, state)
 
 
@@ -152,7 +152,7 @@ def test_a_difference_that_is_meant_stands_in_the_file() -> None:
 
 def test_the_file_has_an_answer_for_each_question_and_state_and_reads_as_it_was_written() -> None:
     answers = kafka_answers()
-    asked = *transactional_questions(NAMES), *questions(NAMES, dict.fromkeys(TOPICS, b""))
+    asked = *transactional_probes(NAMES), *probes(NAMES, dict.fromkeys(TOPICS, b""))
     assert set(answers) == {*TITLES, *(one.title for one in asked)}
     assert all(set(by_state) == set(STATES) for by_state in answers.values())
     in_order = {title: {state: by_state[state] for state in STATES} for title, by_state in answers.items()}
@@ -160,5 +160,5 @@ def test_the_file_has_an_answer_for_each_question_and_state_and_reads_as_it_was_
 
 
 def test_each_api_that_kafkas_clients_are_offered_is_asked() -> None:
-    asked = {type(one.message) for one in questions(NAMES, dict.fromkeys(TOPICS, b""))}
+    asked = {type(one.message) for one in probes(NAMES, dict.fromkeys(TOPICS, b""))}
     assert asked == {api.message for api in WIRE_APIS.values() if api.advertised} - set(ANSWERED_BY_SESSIONS)

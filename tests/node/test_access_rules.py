@@ -106,7 +106,7 @@ from protocol.messages.topics import (
 from protocol.messages.transactions import AddOffsetsToTxn
 from protocol.record_batch import encode_batch
 from tests.accounts.rig import NOW
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 NONE = ErrorCode.NONE
 GROUP_DENIED, TOPIC_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -128,8 +128,8 @@ def rule(
     return Acl(kind, name or names[kind], pattern, ME, host, operation, permission)
 
 
-class RuledDesk(Desk):
-    """A desk with an authorizer, at which the native clients are anonymous."""
+class AccessRulesRig(NodeRig):
+    """A node with an authorizer, whose native clients are anonymous."""
 
     def __init__(self, *acls: Acl, **settings: Any) -> None:
         super().__init__(**{"authorizer_class_name": AuthorizerClass.STANDARD, **settings})
@@ -283,13 +283,13 @@ each_case = pytest.mark.parametrize("case", CASES, ids=TITLES)
 
 @each_case
 def test_without_a_rule_a_request_is_refused_and_with_one_it_is_served(case: Case) -> None:
-    assert denial(RuledDesk(*case.besides).tell(case.request)) is case.code
-    assert denial(RuledDesk(*case.besides, rule(case.kind, case.operation)).tell(case.request)) is NONE
+    assert denial(AccessRulesRig(*case.besides).tell(case.request)) is case.code
+    assert denial(AccessRulesRig(*case.besides, rule(case.kind, case.operation)).tell(case.request)) is NONE
 
 
 @each_case
 def test_wildcards_prefixes_hosts_and_denials_hold_for_every_request(case: Case) -> None:
-    desk = RuledDesk(*case.besides)
+    rig = AccessRulesRig(*case.besides)
     needed = rule(case.kind, case.operation)
     everything = rule(case.kind, OP.ALL)
     variants = [
@@ -309,13 +309,13 @@ def test_wildcards_prefixes_hosts_and_denials_hold_for_every_request(case: Case)
     if isinstance(case.request, CreateTopics | DeleteTopics | DeleteGroups | CreatePartitions):
         variants = variants[:1]  # these change what the next would find
     for acl, code in variants:
-        desk.rule(acl)
+        rig.rule(acl)
         if code is NONE:
-            desk.rule(denied)
-            assert denial(desk.tell(case.request)) is case.code, "deny wins"
-            desk.unrule(denied)
-        assert denial(desk.tell(case.request)) is code, acl
-        desk.unrule(acl)
+            rig.rule(denied)
+            assert denial(rig.tell(case.request)) is case.code, "deny wins"
+            rig.unrule(denied)
+        assert denial(rig.tell(case.request)) is code, acl
+        rig.unrule(acl)
 
 
 def test_every_request_has_its_row_and_every_row_a_request() -> None:
@@ -326,43 +326,43 @@ def test_every_request_has_its_row_and_every_row_a_request() -> None:
 
 
 def test_who_may_describe_some_topics_is_shown_those_alone() -> None:
-    desk = RuledDesk(rule(TOPIC, OP.READ))
-    assert [one.name for one in desk.tell(Metadata(None)).topics] == ["orders"]
-    assert [one.name for one in desk.tell(DescribeTopicPartitions(())).topics] == ["orders"]
-    both = desk.tell(Metadata((MetadataTopic("orders"), MetadataTopic("wages"))))
+    rig = AccessRulesRig(rule(TOPIC, OP.READ))
+    assert [one.name for one in rig.tell(Metadata(None)).topics] == ["orders"]
+    assert [one.name for one in rig.tell(DescribeTopicPartitions(())).topics] == ["orders"]
+    both = rig.tell(Metadata((MetadataTopic("orders"), MetadataTopic("wages"))))
     assert {one.name: one.error_code for one in both.topics} == {"orders": NONE, "wages": TOPIC_DENIED}
     assert both.brokers
 
 
 def test_pages_of_all_topics_name_no_hidden_one_not_even_as_a_cursor() -> None:
-    desk = RuledDesk(*(rule(TOPIC, OP.DESCRIBE, name) for name in ("orders", "zebra")))
-    desk.rule(rule(CLUSTER, OP.CREATE))
+    rig = AccessRulesRig(*(rule(TOPIC, OP.DESCRIBE, name) for name in ("orders", "zebra")))
+    rig.rule(rule(CLUSTER, OP.CREATE))
     for name in ("a-hidden", "p-hidden", "zebra", "zz-hidden"):
-        desk.make_topic(name, 1)
+        rig.make_topic(name, 1)
     pages = []
     cursor: TopicCursor | None = TopicCursor("", 0)
     while cursor is not None:
-        reply = desk.tell(DescribeTopicPartitions((), 2, cursor))
+        reply = rig.tell(DescribeTopicPartitions((), 2, cursor))
         cursor = reply.next_cursor
         pages.append(([one.name for one in reply.topics], cursor and cursor.topic_name))
     assert pages == [(["orders"], "zebra"), (["zebra"], None)]
 
 
 def test_who_may_describe_no_topic_is_still_told_the_brokers() -> None:
-    reply = RuledDesk().tell(Metadata((MetadataTopic("orders"),)))
+    reply = AccessRulesRig().tell(Metadata((MetadataTopic("orders"),)))
     assert reply.brokers and [one.error_code for one in reply.topics] == [TOPIC_DENIED]
 
 
 def test_topics_are_known_by_their_ids_too() -> None:
-    desk = RuledDesk(rule(TOPIC, OP.READ))
-    ids = {one: desk.node.core.topics.id_of(one) or b"" for one in ("orders", "wages")}
-    reply = desk.tell(Metadata(tuple(MetadataTopic(None, one) for one in ids.values())))
+    rig = AccessRulesRig(rule(TOPIC, OP.READ))
+    ids = {one: rig.node.core.topics.id_of(one) or b"" for one in ("orders", "wages")}
+    reply = rig.tell(Metadata(tuple(MetadataTopic(None, one) for one in ids.values())))
     found = {one.topic_id: (one.name, one.error_code) for one in reply.topics}
     assert found == {ids["orders"]: ("orders", NONE), ids["wages"]: (None, TOPIC_DENIED)}
-    unknown = desk.tell(Metadata((MetadataTopic(None, b"x" * 16),)))
+    unknown = rig.tell(Metadata((MetadataTopic(None, b"x" * 16),)))
     assert unknown.topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_ID
     fetch = Fetch(tuple(FetchTopic("", (FetchPartition(0, 0),), one) for one in ids.values()), max_wait_ms=0)
-    fetched = desk.tell(fetch)
+    fetched = rig.tell(fetch)
     assert {one.topic_id: one.partitions[0].error_code for one in fetched.responses} == {
         ids["orders"]: NONE,
         ids["wages"]: TOPIC_DENIED,
@@ -371,82 +371,82 @@ def test_topics_are_known_by_their_ids_too() -> None:
 
 def test_a_topic_is_created_on_the_side_only_by_who_may_create_it() -> None:
     asked = Metadata((MetadataTopic("new"),), allow_auto_topic_creation=True)
-    desk = RuledDesk(rule(TOPIC, OP.DESCRIBE, "*"))
-    assert desk.tell(asked).topics[0].error_code is TOPIC_DENIED
-    assert desk.node.core.topics.partition_count("new") is None
-    desk.rule(rule(TOPIC, OP.CREATE, "new"))
-    assert desk.tell(asked).topics[0].error_code is NONE
+    rig = AccessRulesRig(rule(TOPIC, OP.DESCRIBE, "*"))
+    assert rig.tell(asked).topics[0].error_code is TOPIC_DENIED
+    assert rig.node.core.topics.partition_count("new") is None
+    rig.rule(rule(TOPIC, OP.CREATE, "new"))
+    assert rig.tell(asked).topics[0].error_code is NONE
     orders = Metadata((MetadataTopic("orders"),), allow_auto_topic_creation=True)
-    assert desk.tell(orders).topics[0].error_code is NONE, "it is there"
+    assert rig.tell(orders).topics[0].error_code is NONE, "it is there"
 
 
 def test_who_may_not_list_the_cluster_lists_the_groups_it_may_describe() -> None:
-    desk = RuledDesk()
-    assert desk.tell(ListGroups()).groups == ()
-    desk.rule(rule(GROUP, OP.READ))
-    assert [one.group_id for one in desk.tell(ListGroups()).groups] == ["pay"]
-    desk.rule(rule(CLUSTER, OP.DESCRIBE))
-    assert [one.group_id for one in desk.tell(ListGroups()).groups] == ["other", "pay"]
+    rig = AccessRulesRig()
+    assert rig.tell(ListGroups()).groups == ()
+    rig.rule(rule(GROUP, OP.READ))
+    assert [one.group_id for one in rig.tell(ListGroups()).groups] == ["pay"]
+    rig.rule(rule(CLUSTER, OP.DESCRIBE))
+    assert [one.group_id for one in rig.tell(ListGroups()).groups] == ["other", "pay"]
 
 
 def test_offsets_of_all_topics_are_those_of_topics_that_may_be_described() -> None:
-    desk = RuledDesk(rule(GROUP, OP.READ), rule(TOPIC, OP.READ, "wages"))
-    desk.rule(every := rule(TOPIC, OP.READ, "*"))
-    desk.tell(commit("pay", "orders", "wages"))
-    desk.unrule(every)
-    (group,) = desk.tell(OffsetFetch((OffsetFetchGroup("pay", None),))).groups
+    rig = AccessRulesRig(rule(GROUP, OP.READ), rule(TOPIC, OP.READ, "wages"))
+    rig.rule(every := rule(TOPIC, OP.READ, "*"))
+    rig.tell(commit("pay", "orders", "wages"))
+    rig.unrule(every)
+    (group,) = rig.tell(OffsetFetch((OffsetFetchGroup("pay", None),))).groups
     assert [topic.name for topic in group.topics] == ["wages"]
 
 
 def test_authorized_operations_tell_the_truth() -> None:
-    desk = RuledDesk(rule(GROUP, OP.READ), rule(TOPIC, OP.WRITE), rule(CLUSTER, OP.ALTER))
-    (group,) = desk.tell(DescribeGroups(("pay",), include_authorized_operations=True)).groups
+    rig = AccessRulesRig(rule(GROUP, OP.READ), rule(TOPIC, OP.WRITE), rule(CLUSTER, OP.ALTER))
+    (group,) = rig.tell(DescribeGroups(("pay",), include_authorized_operations=True)).groups
     assert group.authorized_operations == 1 << OP.READ | 1 << OP.DESCRIBE
     asked = Metadata(
         (MetadataTopic("orders"),),
         include_topic_authorized_operations=True,
         include_cluster_authorized_operations=True,
     )
-    reply = desk.tell(asked)
+    reply = rig.tell(asked)
     assert reply.topics[0].topic_authorized_operations == 1 << OP.WRITE | 1 << OP.DESCRIBE
     assert reply.cluster_authorized_operations == 1 << OP.ALTER | 1 << OP.DESCRIBE
-    cluster = desk.tell(DescribeCluster(include_cluster_authorized_operations=True))
+    cluster = rig.tell(DescribeCluster(include_cluster_authorized_operations=True))
     assert cluster.cluster_authorized_operations == reply.cluster_authorized_operations
-    (pages,) = desk.tell(DescribeTopicPartitions((NamedTopic("orders"),))).topics
+    (pages,) = rig.tell(DescribeTopicPartitions((NamedTopic("orders"),))).topics
     assert pages.topic_authorized_operations == reply.topics[0].topic_authorized_operations
 
 
 def test_transactional_ids_have_rules_of_their_own() -> None:
-    reply = RuledDesk().tell(InitProducerId("tx"))
+    reply = AccessRulesRig().tell(InitProducerId("tx"))
     assert denial(reply) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert denial(RuledDesk().tell(FindCoordinator(("tx",), 1))) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert denial(AccessRulesRig().tell(FindCoordinator(("tx",), 1))) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_a_heartbeat_is_refused_as_soon_as_the_permission_is_gone() -> None:
-    desk = RuledDesk(READ_GROUP)
+    rig = AccessRulesRig(READ_GROUP)
     beat = Heartbeat("pay", 1, "m")
-    assert desk.tell(beat).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    desk.unrule(READ_GROUP)
-    assert desk.tell(beat).error_code is GROUP_DENIED
+    assert rig.tell(beat).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    rig.unrule(READ_GROUP)
+    assert rig.tell(beat).error_code is GROUP_DENIED
 
 
 def test_requests_from_inside_the_process_are_anonymous_but_for_its_health() -> None:
-    desk = RuledDesk()
-    assert denial(desk.ask_inside(DescribeGroups(("pay",)), 5) or ErrorReply(NONE)) is GROUP_DENIED
-    assert not isinstance(desk.ask_inside(DescribeNode(), 6), ErrorReply)
+    rig = AccessRulesRig()
+    assert denial(rig.ask_inside(DescribeGroups(("pay",)), 5) or ErrorReply(NONE)) is GROUP_DENIED
+    assert not isinstance(rig.ask_inside(DescribeNode(), 6), ErrorReply)
 
 
 def test_super_users_need_no_rule() -> None:
-    desk = RuledDesk(super_users=Principals(frozenset({ME})))
-    assert denial(desk.tell(DescribeGroups(("pay",)))) is NONE
+    rig = AccessRulesRig(super_users=Principals(frozenset({ME})))
+    assert denial(rig.tell(DescribeGroups(("pay",)))) is NONE
 
 
 # --------------------------------------------------------------------------------------------------- administration
 
 
 @pytest.fixture
-def ruled() -> RuledDesk:
-    return RuledDesk(rule(CLUSTER, OP.ALTER))
+def ruled() -> AccessRulesRig:
+    return AccessRulesRig(rule(CLUSTER, OP.ALTER))
 
 
 def creation(**changes: Any) -> AclCreation:
@@ -454,7 +454,7 @@ def creation(**changes: Any) -> AclCreation:
     return AclCreation(**{**given, "permission_type": 3, **changes})
 
 
-def test_bindings_are_created_described_and_deleted(ruled: RuledDesk) -> None:
+def test_bindings_are_created_described_and_deleted(ruled: AccessRulesRig) -> None:
     created = ruled.tell(CreateAcls((creation(), creation(), creation(resource_name=""))))
     assert [(one.error_code, one.error_message) for one in created.results] == [
         (NONE, None),
@@ -471,10 +471,10 @@ def test_bindings_are_created_described_and_deleted(ruled: RuledDesk) -> None:
 
 
 def test_without_an_authorizer_there_are_no_bindings_to_speak_of() -> None:
-    desk = Desk()
-    desk.connect(1)
+    rig = NodeRig()
+    rig.connect(1)
     for request in (DescribeAcls(1), CreateAcls((creation(),)), DeleteAcls((AclBindingFilter(1),))):
-        (reply,) = desk.ask(1, request)
+        (reply,) = rig.ask(1, request)
         assert set(codes(reply)) == {ErrorCode.SECURITY_DISABLED}
 
 
@@ -501,14 +501,14 @@ ALTERED: list[tuple[AlterUserScramCredentials, list[tuple[str, ErrorCode]]]] = [
 
 @pytest.mark.parametrize(("request_", "results"), ALTERED)
 def test_credentials_are_altered_by_kafkas_rules(
-    ruled: RuledDesk, request_: Message, results: list[tuple[str, ErrorCode]]
+    ruled: AccessRulesRig, request_: Message, results: list[tuple[str, ErrorCode]]
 ) -> None:
     reply = ruled.tell(request_)
     assert [(one.user, one.error_code) for one in reply.results] == results
     assert set(ruled.node.core.accounts.users) == {user for user, code in results if not code}
 
 
-def test_credentials_are_described_without_their_keys(ruled: RuledDesk) -> None:
+def test_credentials_are_described_without_their_keys(ruled: AccessRulesRig) -> None:
     ruled.tell(AlterUserScramCredentials((), (upsertion(), upsertion(mechanism=2), upsertion("bob"))))
     described = ruled.tell(DescribeUserScramCredentials()).results
     assert [(one.user, [info.mechanism for info in one.credential_infos]) for one in described] == [
@@ -539,34 +539,34 @@ def test_groups_of_the_newer_protocol_are_held_to_kafkas_rules() -> None:
 
 
 def test_acts_and_refusals_are_listed_of_groups_that_may_be_described() -> None:
-    desk = RuledDesk(rule(GROUP, OP.ALL, "*"), rule(TOPIC, OP.READ))
+    rig = AccessRulesRig(rule(GROUP, OP.ALL, "*"), rule(TOPIC, OP.READ))
     for group_id in ("pay", "other"):
-        desk.tell(DeleteGroups((group_id,)))
-        desk.tell(SyncGroup(group_id, 1, "m"))
-    whole = {one.group_id for one in desk.tell(ListAudit()).notes}
+        rig.tell(DeleteGroups((group_id,)))
+        rig.tell(SyncGroup(group_id, 1, "m"))
+    whole = {one.group_id for one in rig.tell(ListAudit()).notes}
     assert whole == {"pay", "other"}
-    desk.unrule(rule(GROUP, OP.ALL, "*"))
-    desk.rule(rule(GROUP, OP.DESCRIBE))
-    assert {one.group_id for one in desk.tell(ListAudit()).notes} == {"pay"}
-    assert {one.group_id for one in desk.tell(ListRefusals()).refusals} <= {"pay"}
+    rig.unrule(rule(GROUP, OP.ALL, "*"))
+    rig.rule(rule(GROUP, OP.DESCRIBE))
+    assert {one.group_id for one in rig.tell(ListAudit()).notes} == {"pay"}
+    assert {one.group_id for one in rig.tell(ListRefusals()).refusals} <= {"pay"}
 
 
 def test_a_pattern_matches_the_topics_that_the_member_may_describe() -> None:
     rules = rule(GROUP, OP.READ, "g"), rule(TOPIC, OP.READ, "orders")
-    desk = RuledDesk(*rules, group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
+    rig = AccessRulesRig(*rules, group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
     joining: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_regex": ".*", "topic_partitions": ()}
-    assert desk.tell(ConsumerGroupHeartbeat("g", "m", 0, **joining)).error_code is ErrorCode.NONE
-    desk.wake_until_idle()
-    group = desk.node.core.directory["g"].consumer
+    assert rig.tell(ConsumerGroupHeartbeat("g", "m", 0, **joining)).error_code is ErrorCode.NONE
+    rig.wake_until_idle()
+    group = rig.node.core.directory["g"].consumer
     assert group is not None
     assert group.topics_of(".*") == {"orders"}
 
 
 def test_commits_and_heartbeats_are_decided_once_however_many_rules_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     others = [rule(GROUP, OP.READ, f"g{number}")._replace(principal=f"User:u{number}") for number in range(1_000)]
-    desk = RuledDesk(*others, rule(GROUP, OP.READ), rule(TOPIC, OP.READ))
+    rig = AccessRulesRig(*others, rule(GROUP, OP.READ), rule(TOPIC, OP.READ))
     decided: list[object] = []
-    authorizer = desk.node.core.accounts.authorizer
+    authorizer = rig.node.core.accounts.authorizer
     decide = authorizer.decide
 
     def counted(*asked: Any) -> bool:
@@ -575,11 +575,11 @@ def test_commits_and_heartbeats_are_decided_once_however_many_rules_there_are(mo
 
     monkeypatch.setattr(authorizer, "decide", counted)
     for _ in range(5):
-        assert set(codes(desk.tell(commit("pay", "orders")))) == {NONE}
-        desk.tell(Heartbeat("pay", 1, "m"))
+        assert set(codes(rig.tell(commit("pay", "orders")))) == {NONE}
+        rig.tell(Heartbeat("pay", 1, "m"))
     assert len(decided) == 2, "the group and the topic, once each"
-    assert TOPIC_DENIED in set(codes(desk.tell(commit("pay", "orders", "wages"))))
-    desk.unrule(rule(TOPIC, OP.READ))
-    assert set(codes(desk.tell(commit("pay", "orders")))) == {TOPIC_DENIED}, "at once"
-    desk.unrule(rule(GROUP, OP.READ))
-    assert set(codes(desk.tell(commit("pay", "orders")))) == {GROUP_DENIED}
+    assert TOPIC_DENIED in set(codes(rig.tell(commit("pay", "orders", "wages"))))
+    rig.unrule(rule(TOPIC, OP.READ))
+    assert set(codes(rig.tell(commit("pay", "orders")))) == {TOPIC_DENIED}, "at once"
+    rig.unrule(rule(GROUP, OP.READ))
+    assert set(codes(rig.tell(commit("pay", "orders")))) == {GROUP_DENIED}

@@ -21,7 +21,7 @@ from protocol.messages.acls import (
 )
 from protocol.messages.quotas import AlterClientQuotas, AlteringQuota, QuotaChange, QuotaEntity
 from protocol.messages.tokens import CreateToken, DeleteToken
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.simulation.disk import Crash, SimDisk
 
 ROUNDS = 4
@@ -57,8 +57,8 @@ def requests(number: int) -> list[Message]:
     return made
 
 
-def state(desk: Desk) -> Expected:
-    accounts = desk.node.core.accounts
+def state(rig: NodeRig) -> Expected:
+    accounts = rig.node.core.accounts
     users = {
         (name, credentials[ScramMechanism.SCRAM_SHA_256].stored_key) for name, credentials in accounts.users.items()
     }
@@ -73,15 +73,15 @@ def administer(disk: SimDisk) -> tuple[list[Expected], int]:
     states: list[Expected] = [{"users": set(), "rules": set(), "limits": set(), "tokens": set()}]
     answered = 0
     with suppress(Crash):
-        desk = Desk(disk, **ROOT)
+        rig = NodeRig(disk, **ROOT)
         for message in chain.from_iterable(map(requests, range(ROUNDS))):
-            desk.replied.clear()
+            rig.replied.clear()
             try:
-                desk.ask_inside(message)
-                desk.wait(200)
+                rig.ask_inside(message)
+                rig.wait(200)
             finally:
-                answered += 1 in desk.replied
-            states.append(state(desk))
+                answered += 1 in rig.replied
+            states.append(state(rig))
     return states, answered
 
 
@@ -95,6 +95,6 @@ def test_what_was_answered_is_there_after_a_crash_at_any_operation_of_the_disk(s
         disk.crash_before = place
         _, answered = administer(disk)
         disk.crash()
-        found = state(Desk(disk, **ROOT))
+        found = state(NodeRig(disk, **ROOT))
         # The request after the last answered one may have become durable, and be without an answer.
         assert found in states[answered : answered + 2], f"the crash before operation {place}"

@@ -18,30 +18,30 @@ from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.node import HttpLoginReply, Login, SaslAuthenticate, SaslAuthenticateReply, SaslHandshake
 from tests.accounts.identity_provider import claims, rsa_key, token
 from tests.accounts.test_oauth import part
-from tests.node.desk import WALL_MS
+from tests.node.node_rig import WALL_MS
 from tests.node.test_kafka import Peer, member_of
-from tests.node.test_logins import ALL, DELAY_MS, WRONG, LoginDesk, log_in
+from tests.node.test_logins import ALL, DELAY_MS, WRONG, LoginRig, log_in
 from tests.node.test_native_logins import log_in_natively
-from tests.node.test_oauth_logins import KEY, oauth_desk
+from tests.node.test_oauth_logins import KEY, oauth_rig
 
 ATTACKER, HTTP = "10.66.0.1", "127.0.0.1"
 BYSTANDER, VICTIM, THIEF = 1_000_000, 1, 2
 
 
 @contextmanager
-def bystander(desk: LoginDesk) -> Iterator[Callable[[], None]]:
+def bystander(rig: LoginRig) -> Iterator[Callable[[], None]]:
     """Alice, a member whose heartbeats are answered at once, during the attack and after it."""
-    peer = Peer(desk, BYSTANDER)
-    log_in(desk, peer, "SCRAM-SHA-256")
+    peer = Peer(rig, BYSTANDER)
+    log_in(rig, peer, "SCRAM-SHA-256")
     member_id, generation = member_of(peer)
 
     def beats() -> None:
         assert peer.ask((Heartbeat("g", generation, member_id), 4)) == [HeartbeatReply()]
 
     yield beats
-    desk.wait(DELAY_MS)
+    rig.wait(DELAY_MS)
     beats()
-    assert set(desk.node.core.connections) == {BYSTANDER}, "the attacker's are closed"
+    assert set(rig.node.core.connections) == {BYSTANDER}, "the attacker's are closed"
 
 
 def recorded_login(peer: Peer, mechanism: str) -> list[bytes]:
@@ -57,27 +57,27 @@ def recorded_login(peer: Peer, mechanism: str) -> list[bytes]:
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("dialect", ["kafka", "native"])
 def test_a_recorded_login_opens_nothing(mechanism: str, dialect: str) -> None:
-    desk = LoginDesk()
-    with bystander(desk) as beats:
-        first, final = recorded_login(Peer(desk, VICTIM), mechanism)
-        replayed = _replay(desk, dialect, mechanism, (first, final))
+    rig = LoginRig()
+    with bystander(rig) as beats:
+        first, final = recorded_login(Peer(rig, VICTIM), mechanism)
+        replayed = _replay(rig, dialect, mechanism, (first, final))
         assert replayed[0].auth_bytes, "a challenge, which the record has no answer to"
         assert replayed[1].error_code is WRONG
         beats()
-        assert desk.node.core.connections[VICTIM].principal == "User:alice"
-        desk.step(Lost(VICTIM))
+        assert rig.node.core.connections[VICTIM].principal == "User:alice"
+        rig.step(Lost(VICTIM))
 
 
-def _replay(desk: LoginDesk, dialect: str, mechanism: str, tokens: tuple[bytes, bytes]) -> list[Any]:
+def _replay(rig: LoginRig, dialect: str, mechanism: str, tokens: tuple[bytes, bytes]) -> list[Any]:
     """Send what somebody else sent; the answers."""
     if dialect == "native":
-        desk.connect_from(THIEF, ATTACKER)
-        replies = desk.ask(THIEF, *(Login(mechanism, one) for one in tokens))
-        desk.wait(DELAY_MS)
-        return replies + desk.heard(THIEF)
-    thief = Peer(desk, THIEF, ATTACKER)
+        rig.connect_from(THIEF, ATTACKER)
+        replies = rig.ask(THIEF, *(Login(mechanism, one) for one in tokens))
+        rig.wait(DELAY_MS)
+        return replies + rig.heard(THIEF)
+    thief = Peer(rig, THIEF, ATTACKER)
     _, *replies = thief.ask((SaslHandshake(mechanism), 1), *((SaslAuthenticate(one), 2) for one in tokens))
-    desk.wait(DELAY_MS)
+    rig.wait(DELAY_MS)
     return replies + thief.heard()
 
 
@@ -105,61 +105,61 @@ FALSE_TOKENS = {
 @pytest.mark.parametrize("way", ["kafka", "native", "http"])
 @pytest.mark.parametrize("kind", FALSE_TOKENS)
 def test_a_false_token_is_no_login(kind: str, way: str) -> None:
-    desk, given = oauth_desk(), FALSE_TOKENS[kind]
-    with bystander(desk) as beats:
+    rig, given = oauth_rig(), FALSE_TOKENS[kind]
+    with bystander(rig) as beats:
         beats()
         if way == "kafka":
-            code = log_in(desk, Peer(desk, 1, ATTACKER), "OAUTHBEARER", "", given).error_code
+            code = log_in(rig, Peer(rig, 1, ATTACKER), "OAUTHBEARER", "", given).error_code
         elif way == "native":
-            desk.connect_from(1, ATTACKER)
-            code = log_in_natively(desk, 1, "OAUTHBEARER", "", given).error_code
+            rig.connect_from(1, ATTACKER)
+            code = log_in_natively(rig, 1, "OAUTHBEARER", "", given).error_code
         else:
-            desk.step(PasswordGiven(7, None, Secret(given), ATTACKER))
-            while desk.checks:
-                desk.end_check()
-            desk.wait(DELAY_MS)
-            reply = desk.replied[7]
+            rig.step(PasswordGiven(7, None, Secret(given), ATTACKER))
+            while rig.checks:
+                rig.end_check()
+            rig.wait(DELAY_MS)
+            reply = rig.replied[7]
             assert isinstance(reply, HttpLoginReply)
             code = reply.error_code
         assert code is WRONG
-        assert not [line for line in desk.told() if line["event"] == "login" and line["principal"] == "User:root"]
+        assert not [line for line in rig.told() if line["event"] == "login" and line["principal"] == "User:root"]
 
 
 @pytest.mark.parametrize("hosts", [1, 100])
 def test_ten_thousand_passwords_of_http_and_plain_delay_nobody(hosts: int) -> None:
-    desk = LoginDesk()
-    with bystander(desk) as beats:
+    rig = LoginRig()
+    with bystander(rig) as beats:
         for number in range(10_000):
             host = f"10.66.0.{number % hosts}"
             if number % 2:
-                desk.step(PasswordGiven(number, "alice", Secret("a guess"), host))
+                rig.step(PasswordGiven(number, "alice", Secret("a guess"), host))
             else:
                 guess = SaslAuthenticate(b"\0alice\0a guess")
-                Peer(desk, number, host).send((SaslHandshake("PLAIN"), 1), (guess, 2))
+                Peer(rig, number, host).send((SaslHandshake("PLAIN"), 1), (guess, 2))
             if number % 1_000 == 0:
                 beats()
-        desk.step(PasswordGiven(BYSTANDER, "alice", Secret("secret"), HTTP))
+        rig.step(PasswordGiven(BYSTANDER, "alice", Secret("secret"), HTTP))
         for _ in range(MOST_STARTED + hosts + 1):
-            desk.end_check()
-        assert desk.replied[BYSTANDER] == HttpLoginReply("User:alice")
+            rig.end_check()
+        assert rig.replied[BYSTANDER] == HttpLoginReply("User:alice")
         for number in range(10_000):
-            desk.step(PasswordWithdrawn(number) if number % 2 else Lost(number))
-        assert not desk.checks
+            rig.step(PasswordWithdrawn(number) if number % 2 else Lost(number))
+        assert not rig.checks
 
 
 @pytest.mark.parametrize("mechanism", ALL.all)
 def test_an_unknown_user_is_answered_what_a_known_one_is_when_a_known_one_is(mechanism: str) -> None:
     def told(user: str) -> list[tuple[int, str]]:
         """Times and forms of all that a client with a wrong password is sent."""
-        desk, heard = LoginDesk(), []
-        peer = Peer(desk, 1)
+        rig, heard = LoginRig(), []
+        peer = Peer(rig, 1)
         client = SaslClient(mechanism, user, "a guess", "nonce")
         said: tuple[Any, int] | None = (client.begin(), 1)
         for _ in range(2 * DELAY_MS):
             replies = peer.ask(said) if said else peer.heard()
             said = None
-            while desk.checks:
-                desk.end_check()
+            while rig.checks:
+                rig.end_check()
             for reply in (*replies, *peer.heard()):
                 salt = re.compile(rb"(?<=,s=)[^,]+|(?<=r=nonce)[^,]+")
                 form = (
@@ -167,12 +167,12 @@ def test_an_unknown_user_is_answered_what_a_known_one_is_when_a_known_one_is(mec
                     if isinstance(reply, SaslAuthenticateReply)
                     else reply
                 )
-                heard.append((desk.now_ms, repr(form)))
+                heard.append((rig.now_ms, repr(form)))
                 with suppress(LoginRefused):
                     more = client.on_reply(reply)
                     said = None if more is None else (more, 2)
             if not said:
-                desk.wait(1)
+                rig.wait(1)
         return heard
 
     known, unknown = told("alice"), told("nobody")

@@ -21,7 +21,7 @@ from protocol.messages.offsets import (
     OffsetDelete,
     OffsetDeleteTopic,
 )
-from tests.node.operated import Clinic
+from tests.node.operated import DiagnosisRig
 
 STRANGER = 3
 
@@ -31,26 +31,26 @@ def commit(offsets: dict[int, int], group_id: str = "g") -> OffsetCommit:
     return OffsetCommit(group_id, (OffsetCommitTopic("orders", parts),))
 
 
-def acts(clinic: Clinic) -> list[ListedNote]:
-    (reply,) = clinic.ask(STRANGER, ListAudit())
+def acts(rig: DiagnosisRig) -> list[ListedNote]:
+    (reply,) = rig.ask(STRANGER, ListAudit())
     return [one.note for one in reply.notes]  # type: ignore[attr-defined]
 
 
 @pytest.fixture
-def clinic() -> Clinic:
-    clinic = Clinic()
-    clinic.connect_from(STRANGER, "10.9.9.9", 51_515)
-    clinic.ask(STRANGER, Hello("stranger"))
-    member = clinic.member("g", "app", "10.0.0.1")
-    clinic.run(4_000)
+def rig() -> DiagnosisRig:
+    rig = DiagnosisRig()
+    rig.connect_from(STRANGER, "10.9.9.9", 51_515)
+    rig.ask(STRANGER, Hello("stranger"))
+    member = rig.member("g", "app", "10.0.0.1")
+    rig.run(4_000)
     member.commit(9, 0)
     member.commit(4, 1)
-    return clinic
+    return rig
 
 
-def emptied(clinic: Clinic) -> Clinic:
-    clinic.members[0].close()
-    return clinic
+def emptied(rig: DiagnosisRig) -> DiagnosisRig:
+    rig.members[0].close()
+    return rig
 
 
 RESET: tuple[Message, str, str, Any] = (
@@ -74,12 +74,12 @@ GONE: tuple[Message, str, str, Any] = (
 
 
 @pytest.mark.parametrize("done", [RESET, DELETED, GONE], ids=["reset", "delete", "group"])
-def test_a_strangers_act_names_its_address(clinic: Clinic, done: tuple[Message, str, str, Any]) -> None:
+def test_a_strangers_act_names_its_address(rig: DiagnosisRig, done: tuple[Message, str, str, Any]) -> None:
     message, act, detail, changes = done
-    emptied(clinic)
-    clinic.ask(STRANGER, message)
+    emptied(rig)
+    rig.ask(STRANGER, message)
 
-    (note,) = acts(clinic)
+    (note,) = acts(rig)
 
     assert (note.act, note.detail) == (act, detail)
     assert note.origin is not None
@@ -91,89 +91,89 @@ def test_a_strangers_act_names_its_address(clinic: Clinic, done: tuple[Message, 
     assert [(one.partition_index, one.previous_offset, one.offset) for one in note.changes] == changes
 
 
-def test_a_reset_that_names_a_missing_topic_is_noted_for_the_others(clinic: Clinic) -> None:
+def test_a_reset_that_names_a_missing_topic_is_noted_for_the_others(rig: DiagnosisRig) -> None:
     reset = commit({0: 2, 3: 7})
     gone = OffsetCommitTopic("gone", (OffsetCommitPartition(0, 1),))
-    clinic.members[0].close()
-    clinic.ask(STRANGER, OffsetCommit("g", (*reset.topics, gone)))
-    (note,) = acts(clinic)
+    rig.members[0].close()
+    rig.ask(STRANGER, OffsetCommit("g", (*reset.topics, gone)))
+    (note,) = acts(rig)
     assert note.act == "reset"
     assert [(one.partition_index, one.previous_offset, one.offset) for one in note.changes] == [(0, 9, 2), (3, -1, 7)]
 
 
-def test_a_strangers_eviction_names_its_address(clinic: Clinic) -> None:
-    clinic.ask(STRANGER, LeaveGroup("g", (LeavingMember(clinic.members[0].member_id),)))
+def test_a_strangers_eviction_names_its_address(rig: DiagnosisRig) -> None:
+    rig.ask(STRANGER, LeaveGroup("g", (LeavingMember(rig.members[0].member_id),)))
 
-    (note,) = acts(clinic)
+    (note,) = acts(rig)
 
     assert note.act == "evict"
     assert note.detail == "1 removed by stranger at 10.9.9.9: no reason given"
 
 
-def test_a_member_that_leaves_or_reads_on_is_no_act(clinic: Clinic) -> None:
-    clinic.members[0].commit(10, 0)
-    emptied(clinic)
-    assert acts(clinic) == []
+def test_a_member_that_leaves_or_reads_on_is_no_act(rig: DiagnosisRig) -> None:
+    rig.members[0].commit(10, 0)
+    emptied(rig)
+    assert acts(rig) == []
 
 
-async def test_a_member_that_goes_back_is_noted_and_diagnosed(clinic: Clinic) -> None:
-    clinic.members[0].commit(3, 0)
+async def test_a_member_that_goes_back_is_noted_and_diagnosed(rig: DiagnosisRig) -> None:
+    rig.members[0].commit(3, 0)
 
-    (note,) = acts(clinic)
-    (found,) = [one for one in await clinic.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
+    (note,) = acts(rig)
+    (found,) = [one for one in await rig.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
 
-    assert (note.act, note.kind, note.initiator) == ("rewind", "rewound", clinic.members[0].member_id)
+    assert (note.act, note.kind, note.initiator) == ("rewind", "rewound", rig.members[0].member_id)
     assert note.detail == "orders-0 from 9 to 3, by app at 10.0.0.1"
     assert (found.client_id, found.client_host, found.records) == ("app", "10.0.0.1", 6)
     assert found.command == "muster explain g"
-    clinic.run(901_000, step_ms=3_000)
-    assert Kind.CONSUMPTION_REWOUND not in {one.kind for one in await clinic.problems()}
+    rig.run(901_000, step_ms=3_000)
+    assert Kind.CONSUMPTION_REWOUND not in {one.kind for one in await rig.problems()}
 
 
-async def test_a_reset_is_diagnosed_with_the_command_that_undoes_it(clinic: Clinic) -> None:
-    emptied(clinic).ask(STRANGER, commit({0: 2}))
+async def test_a_reset_is_diagnosed_with_the_command_that_undoes_it(rig: DiagnosisRig) -> None:
+    emptied(rig).ask(STRANGER, commit({0: 2}))
 
-    (note,) = acts(clinic)
-    (found,) = [one for one in await clinic.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
+    (note,) = acts(rig)
+    (found,) = [one for one in await rig.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
 
     assert (found.client_id, found.client_host, found.client_port) == ("stranger", "10.9.9.9", 51_515)
     assert found.command == f"muster undo g:{note.number}"
 
 
-async def test_a_reset_that_was_read_past_is_not_to_be_undone(clinic: Clinic) -> None:
-    emptied(clinic).ask(STRANGER, commit({0: 2, 1: 1}))
-    (note,) = acts(clinic)
+async def test_a_reset_that_was_read_past_is_not_to_be_undone(rig: DiagnosisRig) -> None:
+    emptied(rig).ask(STRANGER, commit({0: 2, 1: 1}))
+    (note,) = acts(rig)
 
     async def command() -> str:
-        (found,) = [one for one in await clinic.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
+        (found,) = [one for one in await rig.problems() if one.kind is Kind.CONSUMPTION_REWOUND]
         return found.command
 
-    clinic.ask(STRANGER, commit({0: 9}))
+    rig.ask(STRANGER, commit({0: 9}))
     assert await command() == f"muster undo g:{note.number}", "orders-1 is behind"
-    clinic.ask(STRANGER, commit({1: 3}))
+    rig.ask(STRANGER, commit({1: 3}))
     assert await command() == f"muster undo g:{note.number}", "still"
-    clinic.ask(STRANGER, commit({1: 4}))
+    rig.ask(STRANGER, commit({1: 4}))
     assert await command() == "muster explain g"
 
 
-def test_a_group_that_never_had_members_is_committed_for_without_notes(clinic: Clinic) -> None:
+def test_a_group_that_never_had_members_is_committed_for_without_notes(rig: DiagnosisRig) -> None:
     for offset in (1, 2, 3):
-        clinic.ask(STRANGER, commit({0: offset}, "simple"))
-    assert acts(clinic) == []
+        rig.ask(STRANGER, commit({0: offset}, "simple"))
+    assert acts(rig) == []
 
-    clinic.ask(STRANGER, commit({0: 0}, "simple"))
-    assert [note.act for note in acts(clinic)] == ["rewind"]
+    rig.ask(STRANGER, commit({0: 0}, "simple"))
+    assert [note.act for note in acts(rig)] == ["rewind"]
 
 
-def test_acts_are_listed_by_time_from_a_time_on(clinic: Clinic) -> None:
-    clinic.members[0].commit(3, 0)
-    clinic.run(5_000)
-    emptied(clinic)
-    clinic.ask(STRANGER, DeleteGroups(("g",)))
-    both = acts(clinic)
+def test_acts_are_listed_by_time_from_a_time_on(rig: DiagnosisRig) -> None:
+    rig.members[0].commit(3, 0)
+    rig.run(5_000)
+    emptied(rig)
+    rig.ask(STRANGER, DeleteGroups(("g",)))
+    both = acts(rig)
 
-    (later,) = clinic.ask(STRANGER, ListAudit(both[1].wall_ms))
-    (first,) = clinic.ask(STRANGER, ListAudit(limit=1))
+    (later,) = rig.ask(STRANGER, ListAudit(both[1].wall_ms))
+    (first,) = rig.ask(STRANGER, ListAudit(limit=1))
 
     assert [note.act for note in both] == ["rewind", "delete group"]
     assert [one.note for one in later.notes] == both[1:]  # type: ignore[attr-defined]

@@ -41,14 +41,14 @@ from protocol.messages.topics import (
 from tests.accounts.rig import NOW
 from tests.node.test_access_rules import GROUP, OP, TOPIC, rule
 from tests.node.test_kafka import Peer
-from tests.node.test_logins import LoginDesk, log_in
+from tests.node.test_logins import LoginRig, log_in
 
 SECRETS = ("secret", "another one", "salt of", "c2Fsd", "the salted")
 ROOT = "User:alice"
 
 
-class AuditedDesk(LoginDesk):
-    """A desk with an audit log, an authorizer and a super user, who is Alice."""
+class AuditRig(LoginRig):
+    """A node with an audit log, an authorizer and a super user, who is Alice."""
 
     def __init__(self, **settings: Any) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -74,65 +74,65 @@ class AuditedDesk(LoginDesk):
 
 
 @pytest.fixture
-def desk() -> AuditedDesk:
-    return AuditedDesk()
+def rig() -> AuditRig:
+    return AuditRig()
 
 
 def of(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(line.get(name) for name in names)
 
 
-def test_logins_are_told_with_who_from_where_and_how(desk: AuditedDesk) -> None:
-    log_in(desk, Peer(desk, 1), "SCRAM-SHA-512")
-    (line,) = desk.told()
+def test_logins_are_told_with_who_from_where_and_how(rig: AuditRig) -> None:
+    log_in(rig, Peer(rig, 1), "SCRAM-SHA-512")
+    (line,) = rig.told()
     assert of(line, "event", "principal", "listener", "mechanism") == ("login", ROOT, "kafka", "SCRAM-SHA-512")
     assert line["host"] and line["time"].endswith("Z")
-    log_in(desk, Peer(desk, 2), user="eve", password="another one")
-    (line,) = desk.told()
+    log_in(rig, Peer(rig, 2), user="eve", password="another one")
+    (line,) = rig.told()
     assert of(line, "event", "user", "principal", "why") == ("login failed", "eve", None, "wrong user or password")
-    desk.step(PasswordGiven(5, "alice", Secret("secret"), "127.0.0.1"))
-    desk.end_check()
-    desk.step(PasswordGiven(6, "alice", Secret("another one"), "127.0.0.1"))
-    desk.end_check()
-    right, wrong = desk.told()
+    rig.step(PasswordGiven(5, "alice", Secret("secret"), "127.0.0.1"))
+    rig.end_check()
+    rig.step(PasswordGiven(6, "alice", Secret("another one"), "127.0.0.1"))
+    rig.end_check()
+    right, wrong = rig.told()
     assert of(right, "event", "principal", "host", "mechanism") == ("login", ROOT, "127.0.0.1", "Basic")
     assert of(wrong, "event", "user", "host", "listener") == ("login failed", "alice", "127.0.0.1", "http")
 
 
 def test_names_in_certificates_are_told() -> None:
-    desk = AuditedDesk(ssl_principal_mapping_rules="RULE:^CN=(.*?)$/$1/")
+    rig = AuditRig(ssl_principal_mapping_rules="RULE:^CN=(.*?)$/$1/")
     for number, name in ((1, "billing"), (2, "other,x")):
         subject = ((("commonName", name),),) if number == 1 else ((("organizationName", name),),)
-        desk.step(Opened(number, "kafka", "10.0.0.7", None, 5, subject))
-    named, closed = desk.told()
+        rig.step(Opened(number, "kafka", "10.0.0.7", None, 5, subject))
+    named, closed = rig.told()
     assert of(named, "event", "principal", "mechanism", "port") == ("login", "User:billing", "certificate", 5)
     assert closed["event"] == "login failed" and "mapping.rules" in closed["why"]
 
 
-def test_a_refusal_names_what_was_lacking_and_the_client_is_not_told(desk: AuditedDesk) -> None:
-    peer = Peer(desk, 1)
-    log_in(desk, peer, user="bob")
-    desk.told()
+def test_a_refusal_names_what_was_lacking_and_the_client_is_not_told(rig: AuditRig) -> None:
+    peer = Peer(rig, 1)
+    log_in(rig, peer, user="bob")
+    rig.told()
     for _ in range(5):
         (reply,) = peer.ask((Heartbeat("pay", 1, "m"), 4))
         assert isinstance(reply, HeartbeatReply) and reply.error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED
-    (line,) = desk.told()
+    (line,) = rig.told()
     assert of(line, "event", "principal", "request", "lacked", "code") == (
         *("refused", "User:bob", "Heartbeat", "READ on group pay", "GROUP_AUTHORIZATION_FAILED"),
     )
-    desk.node.core.accounts.write([AclRecord(rule(GROUP, OP.READ)._replace(principal="User:bob"), is_there=True)], NOW)
+    rig.node.core.accounts.write([AclRecord(rule(GROUP, OP.READ)._replace(principal="User:bob"), is_there=True)], NOW)
     commit = (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 1),)),)
     peer.ask((OffsetCommit("pay", commit), 7))
-    (line,) = desk.told()
+    (line,) = rig.told()
     assert of(line, "request", "lacked") == ("OffsetCommit", "READ on topic orders")
-    desk.step(Stopping())
-    assert desk.told()[-1]["repeated"] == 4
+    rig.step(Stopping())
+    assert rig.told()[-1]["repeated"] == 4
 
 
-def changes(desk: AuditedDesk, message: Message) -> list[tuple[Any, ...]]:
+def changes(rig: AuditRig, message: Message) -> list[tuple[Any, ...]]:
     """Changes in the one line about the request, which root sends over HTTP."""
-    desk.ask_as(ROOT, message)
-    lines = desk.told()
+    rig.ask_as(ROOT, message)
+    lines = rig.told()
     assert len(lines) <= 1
     for line in lines:
         who = of(line, "event", "principal", "host", "listener", "request")
@@ -141,68 +141,68 @@ def changes(desk: AuditedDesk, message: Message) -> list[tuple[Any, ...]]:
 
 
 def test_of_a_request_that_names_many_topics_some_refusals_are_told_and_the_others_counted() -> None:
-    desk = AuditedDesk()
-    desk.ask_as("User:bob", Metadata(tuple(MetadataTopic(f"t{number}") for number in range(5_000))))
-    assert len(desk.told()) == 100
-    desk.wait(1_000)
-    assert [(one["event"], one["times"]) for one in desk.told()] == [("left out", 4_900)]
+    rig = AuditRig()
+    rig.ask_as("User:bob", Metadata(tuple(MetadataTopic(f"t{number}") for number in range(5_000))))
+    assert len(rig.told()) == 100
+    rig.wait(1_000)
+    assert [(one["event"], one["times"]) for one in rig.told()] == [("left out", 4_900)]
 
 
-def test_administration_is_told_with_the_values_before_and_after(desk: AuditedDesk) -> None:
-    desk.told()
+def test_administration_is_told_with_the_values_before_and_after(rig: AuditRig) -> None:
+    rig.told()
     upsert = ScramUpsertion("carol", 1, 4_096, b"the salt", b"the salted password")
     named = "user carol, SCRAM-SHA-256"
-    assert changes(desk, AlterUserScramCredentials((), (upsert,))) == [(named, None, {"iterations": 4_096})]
+    assert changes(rig, AlterUserScramCredentials((), (upsert,))) == [(named, None, {"iterations": 4_096})]
     other = ScramUpsertion("carol", 1, 4_096, b"another salt", b"the salted password")
-    assert changes(desk, AlterUserScramCredentials((), (other,))) == [
+    assert changes(rig, AlterUserScramCredentials((), (other,))) == [
         (named, {"iterations": 4_096}, {"iterations": 4_096})
     ]
-    assert changes(desk, AlterUserScramCredentials((ScramDeletion("carol", 1),), ())) == [
+    assert changes(rig, AlterUserScramCredentials((ScramDeletion("carol", 1),), ())) == [
         (named, {"iterations": 4_096}, None)
     ]
-    assert not changes(desk, AlterUserScramCredentials((ScramDeletion("carol", 1),), ())), "it failed"
+    assert not changes(rig, AlterUserScramCredentials((ScramDeletion("carol", 1),), ())), "it failed"
     creation = AclCreation(TOPIC, "or", "User:bob", "*", AclOperation.READ, 3, 4)
     told = "acl: ALLOW READ on topic or (prefix) to User:bob from *"
-    assert changes(desk, CreateAcls((creation,))) == [(told, None, True)]
-    assert changes(desk, DeleteAcls((AclBindingFilter(1, None, 1, "User:bob", None, 1, 1),))) == [(told, True, None)]
-    assert changes(desk, CreateTopics((CreatableTopic("orders", 2),))) == [("topic orders", None, {"partitions": 2})]
-    grown = changes(desk, CreatePartitions((GrowingTopic("orders", 3),)))
+    assert changes(rig, CreateAcls((creation,))) == [(told, None, True)]
+    assert changes(rig, DeleteAcls((AclBindingFilter(1, None, 1, "User:bob", None, 1, 1),))) == [(told, True, None)]
+    assert changes(rig, CreateTopics((CreatableTopic("orders", 2),))) == [("topic orders", None, {"partitions": 2})]
+    grown = changes(rig, CreatePartitions((GrowingTopic("orders", 3),)))
     assert grown == [("topic orders", {"partitions": 2}, {"partitions": 3})]
     config = AlterConfigsResource(ResourceType.TOPIC, "orders", (AlterableConfig("retention.ms", 0, "5"),))
-    assert changes(desk, IncrementalAlterConfigs((config,))) == [("topic orders, retention.ms", None, "5")]
-    assert not changes(desk, IncrementalAlterConfigs((config,)))
-    assert changes(desk, DeleteTopics((DeletableTopic("orders"),)))[0] == ("topic orders", {"partitions": 3}, None)
+    assert changes(rig, IncrementalAlterConfigs((config,))) == [("topic orders, retention.ms", None, "5")]
+    assert not changes(rig, IncrementalAlterConfigs((config,)))
+    assert changes(rig, DeleteTopics((DeletableTopic("orders"),)))[0] == ("topic orders", {"partitions": 3}, None)
 
 
-def test_acts_on_groups_are_told_and_notes_name_the_principal(desk: AuditedDesk) -> None:
-    desk.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 1),)))
-    desk.told()
+def test_acts_on_groups_are_told_and_notes_name_the_principal(rig: AuditRig) -> None:
+    rig.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 1),)))
+    rig.told()
     change = OffsetChange("orders", 0, -1, 7)
-    assert desk.ask_as(ROOT, ApplyOffsets("pay", (change,), "reset", "http", "10.9.9.9")).number == 0
-    (line,) = desk.told()
+    assert rig.ask_as(ROOT, ApplyOffsets("pay", (change,), "reset", "http", "10.9.9.9")).number == 0
+    (line,) = rig.told()
     assert of(line, "event", "principal", "host", "request", "group") == (
         *("administration", ROOT, "10.9.9.9", "reset", "pay"),
     )
     assert line["changes"] == [{"what": "offset orders-0", "before": None, "after": 7}]
-    desk.ask_as(ROOT, DeleteGroups(("pay",)))
-    (line,) = desk.told()
+    rig.ask_as(ROOT, DeleteGroups(("pay",)))
+    (line,) = rig.told()
     assert of(line, "principal", "request", "group") == (ROOT, "delete group", "pay")
-    notes = desk.ask_as(ROOT, ListNotes("pay")).notes
+    notes = rig.ask_as(ROOT, ListNotes("pay")).notes
     assert [note.origin.principal for note in notes] == [ROOT, ROOT]
 
 
-def test_no_secret_is_in_any_line(desk: AuditedDesk) -> None:
+def test_no_secret_is_in_any_line(rig: AuditRig) -> None:
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        log_in(desk, Peer(desk, len(mechanism) * 7), mechanism)
-        log_in(desk, Peer(desk, len(mechanism) * 7 + 1), mechanism, password="another one")
-    desk.step(PasswordGiven(5, "alice", Secret("secret"), "127.0.0.1"))
-    desk.end_check()
-    desk.ask_as(ROOT, AlterUserScramCredentials((), (ScramUpsertion("carol", 1, 4_096, b"salt of", b"the salted"),)))
-    credential = desk.node.core.accounts.users["alice"]
+        log_in(rig, Peer(rig, len(mechanism) * 7), mechanism)
+        log_in(rig, Peer(rig, len(mechanism) * 7 + 1), mechanism, password="another one")
+    rig.step(PasswordGiven(5, "alice", Secret("secret"), "127.0.0.1"))
+    rig.end_check()
+    rig.ask_as(ROOT, AlterUserScramCredentials((), (ScramUpsertion("carol", 1, 4_096, b"salt of", b"the salted"),)))
+    credential = rig.node.core.accounts.users["alice"]
     keys = [key for one in credential.values() for key in (one.stored_key, one.server_key, one.salt)]
-    assert len(desk.text) > 1_000
+    assert len(rig.text) > 1_000
     for secret in (*(text.encode() for text in SECRETS), *keys):
-        assert secret not in desk.text and secret.hex().encode() not in desk.text
+        assert secret not in rig.text and secret.hex().encode() not in rig.text
 
 
 def test_everything_that_changes_users_rules_topics_or_settings_is_told() -> None:

@@ -2,7 +2,7 @@
 
 from coordinator.clock import Moment
 from coordinator.tasks.balancing import BalancingPass
-from tests.groups.balanced.house import House
+from tests.groups.balanced.group_rig import GroupRig
 
 PERIOD_MS = 20_000
 
@@ -12,11 +12,11 @@ def at(now_ms: int) -> Moment:
 
 
 def test_a_pass_takes_as_many_slices_as_its_partitions_need() -> None:
-    house = House(900, server_balance_interval_ms=1_000_000)
+    rig = GroupRig(900, server_balance_interval_ms=1_000_000)
     for number in range(5):
-        house.started("a", group_id=f"s{number}", mode="server", session_timeout_ms=1_000_000)
-    house.started("b", group_id="client")
-    balancing, shards = BalancingPass(), house.desk.node.core.shards
+        rig.started("a", group_id=f"s{number}", mode="server", session_timeout_ms=1_000_000)
+    rig.started("b", group_id="client")
+    balancing, shards = BalancingPass(), rig.node_rig.node.core.shards
     slices = []
     for now_ms in (0, 10):
         slices.append([group.group_id for group in balancing.next_groups(shards, at(now_ms))])
@@ -28,8 +28,8 @@ def test_a_pass_takes_as_many_slices_as_its_partitions_need() -> None:
 
 
 def test_without_such_groups_a_pass_does_nothing() -> None:
-    house = House()
-    house.started("a")
+    rig = GroupRig()
+    rig.started("a")
     balancing = BalancingPass()
-    assert list(balancing.next_groups(house.desk.node.core.shards, at(5))) == []
+    assert list(balancing.next_groups(rig.node_rig.node.core.shards, at(5))) == []
     assert balancing.delay_ms(PERIOD_MS, at(5)) == PERIOD_MS

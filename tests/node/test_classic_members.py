@@ -20,7 +20,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.topics import CreatePartitions, GrowingTopic
 from tests.node.consumer_rig import Rig, decoded
-from tests.node.desk import NO_ROOM
+from tests.node.node_rig import NO_ROOM
 
 UNKNOWN, ILLEGAL, INCONSISTENT, REJOIN, FENCED_INSTANCE = 25, 22, 23, 27, 82
 
@@ -92,9 +92,9 @@ def test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard() -> Non
     rig = Rig()
     rig.join("A", "T")
     rig.classic_join("c", rebalance_timeout_ms=2_000)
-    rig.desk.wait(1_999)
+    rig.node_rig.wait(1_999)
     assert rig.heartbeat("c", 3) == 0
-    rig.desk.wait(1)
+    rig.node_rig.wait(1)
     assert rig.heartbeat("c", 3) == UNKNOWN, "it never synced"
 
     rig.classic_join("c", rebalance_timeout_ms=2_000)
@@ -102,20 +102,20 @@ def test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard() -> Non
     assert rig.sync("c", epoch)[0] == 0
     rig.join("B", "T")
     assert rig.heartbeat("c", epoch) == REJOIN
-    rig.desk.wait(1_500)
+    rig.node_rig.wait(1_500)
     assert rig.heartbeat("c", epoch) == REJOIN, "the time is not restarted"
-    rig.desk.wait(500)
+    rig.node_rig.wait(500)
     assert rig.heartbeat("c", epoch) == UNKNOWN, "it never joined again"
 
     joined = rig.classic_join("c")
     rig.sync("c", joined.generation_id)
     for _ in range(2):
-        rig.desk.wait(9_999)
+        rig.node_rig.wait(9_999)
         assert rig.heartbeat("c", joined.generation_id) in (0, REJOIN)
         rig.sync("c", joined.generation_id)
         rig.classic_join("c")
         rig.sync("c", joined.generation_id)
-    rig.desk.wait(10_000)
+    rig.node_rig.wait(10_000)
     assert rig.heartbeat("c", joined.generation_id) == UNKNOWN, "it was silent for its session"
     assert {"member never synced", "member did not rejoin in time", "session expired"} <= set(rig.causes)
 
@@ -132,13 +132,13 @@ def test_a_replacement_that_does_not_revoke_is_fenced() -> None:
     rig.join("B", "T")
     rig.join("D", "T")
     rig.classic_join(c, owned=owned, group_instance_id="i")
-    rig.desk.wait(5_000)
+    rig.node_rig.wait(5_000)
     c2 = rig.classic_join(owned=owned, group_instance_id="i")
     assert (c2.error_code, c2.generation_id) == (ErrorCode.NONE, 0), "it says that it reads what it must give up"
     for _ in range(4):
         assert rig.classic_join(c2.member_id, owned=owned).error_code is ErrorCode.NONE
         assert rig.sync(c2.member_id, 0)[0] == 0
-        rig.desk.wait(5_000)
+        rig.node_rig.wait(5_000)
     assert rig.sync(c2.member_id, 0)[0] == UNKNOWN, "the rebalance timeout counts from the replacement"
     assert rig.describe().group_epoch == 6
 
@@ -175,18 +175,20 @@ def test_scenario_72_members_of_either_protocol_are_removed() -> None:
 def test_an_operator_evicts_members_of_either_protocol_and_the_audit_says_so() -> None:
     rig = mixed()
     rig.join("B", "T")
-    rig.desk.connect_from(7, "10.0.0.7")
+    rig.node_rig.connect_from(7, "10.0.0.7")
     assert rig.leave(LeavingMember("c", None, "too slow")) == [0]
-    rig.desk.step(Lost(7))
-    causes = {note.initiator: note.act for note in rig.desk.node.core.journal.notes() if note.cause == "member left"}
+    rig.node_rig.step(Lost(7))
+    causes = {
+        note.initiator: note.act for note in rig.node_rig.node.core.journal.notes() if note.cause == "member left"
+    }
     assert causes == {"c": ""}, "the same client: it left by itself"
 
 
 def test_evictions_by_another_client_are_in_the_audit() -> None:
     rig = Rig()
     for number, name in ((1, "A"), (2, "B")):
-        rig.desk.connect_from(number, f"10.0.0.{number}")
-        rig.desk.ask(number, ConsumerGroupHeartbeat("g", name, 0, None, None, 60_000, ("T",), topic_partitions=()))
+        rig.node_rig.connect_from(number, f"10.0.0.{number}")
+        rig.node_rig.ask(number, ConsumerGroupHeartbeat("g", name, 0, None, None, 60_000, ("T",), topic_partitions=()))
     assert rig.leave(LeavingMember("A", None, "too slow")) == [0]
     (one,) = rig.ask(ListAudit()).notes
     assert (one.note.act, one.note.initiator, "too slow" in one.note.detail) == ("evict", "A", True)
@@ -198,9 +200,9 @@ def test_scenario_37_a_classic_member_asks_for_the_target_that_is_due() -> None:
     rig.join("A", "T")
     assert rig.classic_join("c").generation_id == 2
     assert rig.sync("c", 2) == (0, {})
-    rig.desk.wait(2_999)
+    rig.node_rig.wait(2_999)
     assert (rig.heartbeat("c", 2), rig.epochs) == (0, "Assigning 3/2")
-    rig.desk.wait(1)
+    rig.node_rig.wait(1)
     assert rig.heartbeat("c", 2) == REJOIN, "recommended; Kafka waits for somebody else's heartbeat"
     assert rig.epochs == "Reconciling 3/3"
 
@@ -212,7 +214,7 @@ def test_scenario_78_classic_members_alone_are_told_to_rejoin() -> None:
     assert rig.heartbeat("c", 3) == REJOIN, "recommended; Kafka answers 0 for ever"
     assert rig.classic_join("c", owned={"T": (2, 3)}).generation_id == 4
     assert rig.sync("c", 4) == (0, {"T": (0, 1, 2, 3)})
-    rig.desk.make_topic("V", 1)
+    rig.node_rig.make_topic("V", 1)
     assert rig.heartbeat("c", 4) == 0
 
 
@@ -250,7 +252,7 @@ def test_scenario_82_a_member_changes_its_protocol_under_its_id() -> None:
     assert rig.beat("A", 2).error_code is ErrorCode.FENCED_MEMBER_EPOCH
     assert rig.join("A", "U").member_epoch == 3
     assert rig.heartbeat("A", 3) == UNKNOWN
-    rig.desk.wait(30_000)
+    rig.node_rig.wait(30_000)
     assert rig.beat("A", 3).error_code is ErrorCode.NONE, "neither its sync nor its short session is waited for"
 
 
@@ -285,9 +287,9 @@ def test_classic_members_outlive_a_restart(is_clean: bool) -> None:
     rig.restart(is_clean=is_clean)
     assert rig.describe() == before
     assert (rig.heartbeat("c", 3), rig.sync("c", 3)) == (0, (0, {"T": (2, 3)}))
-    rig.desk.wait(9_999)
+    rig.node_rig.wait(9_999)
     assert rig.heartbeat("c", 3) == 0
-    rig.desk.wait(10_000)
+    rig.node_rig.wait(10_000)
     assert rig.heartbeat("c", 3) == UNKNOWN
 
 
@@ -301,10 +303,10 @@ def test_the_classic_member_that_everybody_waits_for_is_named() -> None:
     def shown() -> Any:
         return rig.ask(DescribeGroups(("g",), with_facts=True)).groups[0]
 
-    rig.desk.wait(1_000)
+    rig.node_rig.wait(1_000)
     assert (shown().phase, shown().waiting_for, shown().limited_by) == ("revoke", ("c",), ""), "it was not told yet"
     assert rig.heartbeat("c", 2) == REJOIN
-    rig.desk.wait(3_000)
+    rig.node_rig.wait(3_000)
     described = shown()
     assert (described.phase_ms, described.phase_left_ms, described.limited_by) == (3_000, 17_000, "c")
     member = next(one for one in described.members if one.member_id == "c")
@@ -316,15 +318,15 @@ def test_the_classic_member_that_everybody_waits_for_is_named() -> None:
 
 def test_a_heartbeat_that_moves_nothing_writes_nothing_and_news_are_pushed() -> None:
     rig = mixed()
-    rig.desk.connect(1)
-    position = rig.desk.store.position
-    assert rig.desk.ask(1, Heartbeat("g", 3, "c")) == [HeartbeatReply()]
-    assert rig.desk.ask(1, Heartbeat("g", 2, "c")) == [HeartbeatReply(ErrorCode.ILLEGAL_GENERATION)]
-    assert rig.desk.store.position == position
+    rig.node_rig.connect(1)
+    position = rig.node_rig.store.position
+    assert rig.node_rig.ask(1, Heartbeat("g", 3, "c")) == [HeartbeatReply()]
+    assert rig.node_rig.ask(1, Heartbeat("g", 2, "c")) == [HeartbeatReply(ErrorCode.ILLEGAL_GENERATION)]
+    assert rig.node_rig.store.position == position
     member = rig.group.as_consumer().members["c"]
     member.connection = 1
     rig.join("B", "T")
-    (news,) = rig.desk.heard(1)
+    (news,) = rig.node_rig.heard(1)
     assert isinstance(news, RebalanceStarted) and news.generation_id == 3
 
 
@@ -333,12 +335,12 @@ def test_a_member_that_cannot_be_removed_is_removed_later(monkeypatch: pytest.Mo
     rig.join("A", "T")
     rig.classic_join("c", rebalance_timeout_ms=2_000)
     with monkeypatch.context() as patched:
-        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
-        rig.desk.wait(2_000)
-        rig.desk.wait(900)
+        patched.setattr(rig.node_rig.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        rig.node_rig.wait(2_000)
+        rig.node_rig.wait(900)
         assert rig.classic_join("d").error_code is ErrorCode.NOT_COORDINATOR
         assert "c" in rig.group.as_consumer().members
-    rig.desk.wait(100)
+    rig.node_rig.wait(100)
     assert rig.heartbeat("c", 3) == UNKNOWN
 
 
@@ -369,9 +371,9 @@ def test_a_member_is_timed_whatever_the_log_refuses(monkeypatch: pytest.MonkeyPa
     rig.join("A", "T")
     rig.classic_join("c", rebalance_timeout_ms=2_000)
     with monkeypatch.context() as patched:
-        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        patched.setattr(rig.node_rig.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         assert rig.beat("A", -1).error_code is ErrorCode.NOT_COORDINATOR  # it would have downgraded the group
-    rig.desk.wait(2_000)
+    rig.node_rig.wait(2_000)
     assert rig.heartbeat("c", 3) == UNKNOWN, "it did not sync"
 
     rig = Rig()
@@ -383,10 +385,10 @@ def test_a_member_is_timed_whatever_the_log_refuses(monkeypatch: pytest.MonkeyPa
     assert rig.sync("c", 3) == (0, {"T": (2, 3)})
     rig.ask(CreatePartitions((GrowingTopic("T", 6),)))
     with monkeypatch.context() as patched:
-        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        patched.setattr(rig.node_rig.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         assert rig.heartbeat("c", 3) == ErrorCode.NOT_COORDINATOR
-        rig.desk.wait(2_000)
+        rig.node_rig.wait(2_000)
         assert "c" in rig.group.as_consumer().members, "nobody told it to join again"
     assert rig.heartbeat("c", 3) == REJOIN
-    rig.desk.wait(2_000)
+    rig.node_rig.wait(2_000)
     assert rig.heartbeat("c", 3) == UNKNOWN, "it did not join again"

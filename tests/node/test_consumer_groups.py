@@ -46,12 +46,12 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, DeletableTopic, DeleteTopics
 from tests.node.consumer_rig import Rig, told
-from tests.node.desk import NO_ROOM, Desk
+from tests.node.node_rig import NO_ROOM, NodeRig
 
 
 def test_the_api_is_refused_unless_the_configuration_has_it() -> None:
-    desk = Desk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic",)))
-    reply = desk.ask_inside(ConsumerGroupHeartbeat("g", "A", 5))
+    node_rig = NodeRig(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic",)))
+    reply = node_rig.ask_inside(ConsumerGroupHeartbeat("g", "A", 5))
     assert isinstance(reply, ConsumerGroupHeartbeatReply) and reply.error_code is ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -59,7 +59,7 @@ def test_scenario_8_an_absent_group_is_joined_and_nothing_else() -> None:
     rig = Rig()
     for epoch in (5, -1):
         assert rig.beat("A", epoch).error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert not rig.desk.node.core.directory
+    assert not rig.node_rig.node.core.directory
     assert rig.join("A", "T").member_epoch == 2
 
 
@@ -67,7 +67,7 @@ def test_scenario_5_version_0_gets_a_member_id() -> None:
     rig = Rig()
     reply = rig.join("", "T", may_lack_member_id=True)
     assert (reply.error_code, reply.member_epoch) == (ErrorCode.NONE, 2)
-    assert reply.member_id in rig.desk.node.core.directory["g"].consumer.members  # type: ignore[union-attr]
+    assert reply.member_id in rig.node_rig.node.core.directory["g"].consumer.members  # type: ignore[union-attr]
 
 
 def test_scenarios_23_and_32_two_members_share_a_topic() -> None:
@@ -99,18 +99,18 @@ def test_scenario_84_a_restart_changes_nothing(is_clean: bool) -> None:
     assert rig.describe() == before
     assert rig.committed() == {"error": 0, "T": 7}
     assert rig.beat("A", before.members[0].member_epoch).error_code is ErrorCode.NONE
-    rig.desk.wait(45_000)
+    rig.node_rig.wait(45_000)
     assert rig.describe().group_state == "Empty"
 
 
 def test_scenario_22_a_silent_member_is_fenced() -> None:
     rig = Rig()
     rig.join("A", "T")
-    rig.desk.wait(44_999)
+    rig.node_rig.wait(44_999)
     assert rig.beat("A", 2).error_code is ErrorCode.NONE
-    rig.desk.wait(45_000)
+    rig.node_rig.wait(45_000)
     assert rig.beat("A", 2).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    causes = [note.cause for note in rig.desk.node.core.journal.notes()]
+    causes = [note.cause for note in rig.node_rig.node.core.journal.notes()]
     assert causes == ["member joined", "target assignment computed", "session expired"]
 
 
@@ -136,14 +136,14 @@ def test_scenario_64_offsets_of_subscribed_topics_stay() -> None:
     rig.commit("T", "A", 2)
     rig.commit("U", "A", 2)
     for _ in range(3):
-        rig.desk.wait(30_000)
+        rig.node_rig.wait(30_000)
         assert rig.beat("A", 2).error_code is ErrorCode.NONE
     assert rig.committed() == {"error": 0, "T": 7}
     rig.beat("A", -1)
-    rig.desk.wait(2_000)
+    rig.node_rig.wait(2_000)
     assert rig.describe().error_code is ErrorCode.GROUP_ID_NOT_FOUND, "its offset is older than the retention"
     rig.restart()
-    assert not rig.desk.node.core.directory
+    assert not rig.node_rig.node.core.directory
 
 
 def test_scenario_65_a_group_without_offsets_goes_with_the_next_run() -> None:
@@ -151,8 +151,8 @@ def test_scenario_65_a_group_without_offsets_goes_with_the_next_run() -> None:
     rig.join("A", "T")
     rig.beat("A", -1)
     assert rig.describe().group_state == "Empty"
-    rig.desk.wait(2_000)
-    assert not rig.desk.node.core.directory
+    rig.node_rig.wait(2_000)
+    assert not rig.node_rig.node.core.directory
 
 
 def test_scenario_66_offsets_of_a_matched_topic_are_not_deleted() -> None:
@@ -185,9 +185,9 @@ def test_lists_and_classic_descriptions() -> None:
 
 def test_facts_of_members_are_told() -> None:
     rig = Rig()
-    rig.desk.connect(1)
-    rig.desk.ask(1, ConsumerGroupHeartbeat("g", "A", 0, None, None, 60_000, ("T",), topic_partitions=()))
-    rig.desk.wait(4_000)
+    rig.node_rig.connect(1)
+    rig.node_rig.ask(1, ConsumerGroupHeartbeat("g", "A", 0, None, None, 60_000, ("T",), topic_partitions=()))
+    rig.node_rig.wait(4_000)
     (shown,) = rig.ask(DescribeGroups(("g",), with_facts=True)).groups
     (member,) = shown.members
     assert (member.topics, member.rebalance_timeout_ms, shown.phase) == (("T",), 60_000, "")
@@ -195,7 +195,7 @@ def test_facts_of_members_are_told() -> None:
     assert member.is_connected
     assert member.committed_ago_ms == -1
     assert rig.commit("T", "A", 2) is ErrorCode.NONE
-    rig.desk.wait(500)
+    rig.node_rig.wait(500)
     assert rig.commit("T", "A", 1) is ErrorCode.STALE_MEMBER_EPOCH
     (shown,) = rig.ask(DescribeGroups(("g",), with_facts=True)).groups
     assert shown.members[0].committed_ago_ms == 500, "a commit that is refused is none"
@@ -227,7 +227,7 @@ def test_scenario_89_a_simple_group_becomes_a_consumer_group() -> None:
     rig = Rig()
     assert rig.commit("T") is ErrorCode.NONE
     assert rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="(").error_code == 128
-    assert rig.desk.node.core.directory["g"].kind is GroupKind.CLASSIC
+    assert rig.node_rig.node.core.directory["g"].kind is GroupKind.CLASSIC
     assert rig.join("A", "T").member_epoch == 2
     assert rig.committed() == {"error": 0, "T": 7}
 
@@ -247,16 +247,16 @@ def test_scenario_90_an_empty_group_is_deleted() -> None:
     assert delete() is ErrorCode.NONE
     assert rig.describe().error_code is ErrorCode.GROUP_ID_NOT_FOUND
     rig.restart()
-    assert not rig.desk.node.core.directory
+    assert not rig.node_rig.node.core.directory
 
 
 def test_scenarios_12_and_91_topics_come_and_go() -> None:
     rig = Rig()
     assert told(rig, rig.join("A", "T", "X")) == {rig.id_of("T"): (0, 1, 2, 3)}
-    rig.desk.ask_inside(CreateTopics((CreatableTopic("X", 2),)))
+    rig.node_rig.ask_inside(CreateTopics((CreatableTopic("X", 2),)))
     reply = rig.beat("A", 2)
     assert (reply.member_epoch, told(rig, reply)) == (3, {rig.id_of("T"): (0, 1, 2, 3), rig.id_of("X"): (0, 1)})
-    rig.desk.ask_inside(DeleteTopics((DeletableTopic("X"),)))
+    rig.node_rig.ask_inside(DeleteTopics((DeletableTopic("X"),)))
     reply = rig.beat("A", 3)
     assert (reply.member_epoch, told(rig, reply)) == (3, {rig.id_of("T"): (0, 1, 2, 3)})
     assert rig.beat("A", 3, {"T": (0, 1, 2, 3)}).member_epoch == 4
@@ -264,12 +264,12 @@ def test_scenarios_12_and_91_topics_come_and_go() -> None:
 
 def test_patterns_see_the_offsets_topic() -> None:
     rig = Rig()
-    image = EmbeddedTopicImage(rig.desk.node.core.embedded)
+    image = EmbeddedTopicImage(rig.node_rig.node.core.embedded)
     assert {"T", "U", "__consumer_offsets"} == set(image.names())
     found = image.find("T")
     assert found is not None and (found.partitions, image.name_of(found.topic_id)) == (4, "T")
     version = image.version
-    rig.desk.make_topic("X", 1)
+    rig.node_rig.make_topic("X", 1)
     assert image.version > version and image.find("Y") is None
 
 
@@ -288,9 +288,9 @@ def test_settings_of_a_group_hold_from_its_next_heartbeat() -> None:
     assert alter("consumer.heartbeat.interval.ms", "700") is ErrorCode.NONE
     assert alter("consumer.session.timeout.ms", "1000") is ErrorCode.NONE
     assert rig.beat("A", 2).heartbeat_interval_ms == 700
-    rig.desk.wait(999)
+    rig.node_rig.wait(999)
     assert rig.describe().group_state == "Stable"
-    rig.desk.wait(1)
+    rig.node_rig.wait(1)
     assert rig.describe().group_state == "Empty", "the shorter session counts from the last heartbeat"
     rig.restart()
     assert rig.join("A", "T").heartbeat_interval_ms == 700
@@ -299,7 +299,7 @@ def test_settings_of_a_group_hold_from_its_next_heartbeat() -> None:
 def test_scenario_87_offsets_come_before_members_and_tombstones_of_nothing_are_ignored() -> None:
     rig = Rig()
     rig.checks = False  # members of records that nobody sent have no sessions
-    shard = rig.desk.node.core.shard_of("g")
+    shard = rig.node_rig.node.core.shard_of("g")
     shard.apply(CommittedOffset("g", "T", 0, 7, -1, "", 1))
     group = shard.groups["g"]
     shard.apply(ConsumerTombstone("g", ConsumerKey.MEMBER, "A"))
@@ -317,22 +317,22 @@ def test_scenario_87_offsets_come_before_members_and_tombstones_of_nothing_are_i
 def test_a_target_in_slices_outlives_connections_and_ends_with_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "AT_ONCE_US", 0)
     rig = Rig()
-    slices = rig.desk.node.core.slices
+    slices = rig.node_rig.node.core.slices
     joining: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("T",), "topic_partitions": ()}
-    rig.desk.connect(5)
-    rig.desk.ask(5, ConsumerGroupHeartbeat("g", "A", 0, **joining))
+    rig.node_rig.connect(5)
+    rig.node_rig.ask(5, ConsumerGroupHeartbeat("g", "A", 0, **joining))
     assert slices.waiting == 1
-    rig.desk.step(Lost(5))
+    rig.node_rig.step(Lost(5))
     assert slices.waiting == 1
-    rig.desk.wake_until_idle()
+    rig.node_rig.wake_until_idle()
     assert (rig.describe().group_state, rig.describe().assignment_epoch) == ("Reconciling", 2)
 
-    rig.desk.ask_inside(ConsumerGroupHeartbeat("g", "B", 0, **joining))
+    rig.node_rig.ask_inside(ConsumerGroupHeartbeat("g", "B", 0, **joining))
     assert slices.waiting == 1
     for member_id in ("A", "B"):
-        rig.desk.ask_inside(ConsumerGroupHeartbeat("g", member_id, -1))
-    assert rig.desk.ask_inside(DeleteGroups(("g",))) is not None
-    rig.desk.wake_until_idle()
+        rig.node_rig.ask_inside(ConsumerGroupHeartbeat("g", member_id, -1))
+    assert rig.node_rig.ask_inside(DeleteGroups(("g",))) is not None
+    rig.node_rig.wake_until_idle()
     assert (slices.waiting, rig.listed()) == (0, [])
 
 
@@ -340,11 +340,11 @@ def test_a_target_in_slices_is_begun_again_after_the_disk_was_full(monkeypatch: 
     monkeypatch.setattr(target, "AT_ONCE_US", 0)
     rig = Rig()
     joining: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("T",), "topic_partitions": ()}
-    rig.desk.ask_inside(ConsumerGroupHeartbeat("g", "A", 0, **joining))
-    group = rig.desk.node.core.directory["g"]
+    rig.node_rig.ask_inside(ConsumerGroupHeartbeat("g", "A", 0, **joining))
+    group = rig.node_rig.node.core.directory["g"]
     with monkeypatch.context() as patch:
-        patch.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
-        rig.desk.wake_until_idle()
+        patch.setattr(rig.node_rig.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        rig.node_rig.wake_until_idle()
     assert group.consumer is not None
     assert (group.consumer.computing, group.consumer.targets, group.consumer.target_epoch) == (None, {}, 1)
     rig.beat("A", 1)

@@ -29,7 +29,7 @@ from protocol.messages.groups import (
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.record_batch import decode_batch
 from tests.node.consumer_rig import Rig, decoded, encoded
-from tests.node.desk import NO_ROOM
+from tests.node.node_rig import NO_ROOM
 
 UNKNOWN, ILLEGAL, REJOIN = 25, 22, 27
 _NUMBERS = {"ConsumerGroupRecord": 3, "ConsumerMemberRecord": 5, "TargetRecord": 6, "MemberTargetRecord": 7}
@@ -40,7 +40,7 @@ class Batches:
 
     def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
         self.written: list[str] = []
-        shard, _group = rig.desk.node.core.find("g")
+        shard, _group = rig.node_rig.node.core.find("g")
         append = shard.log.append
 
         def appended(batch: bytes, **options: Any) -> Any:
@@ -93,7 +93,7 @@ def joining_again(rig: Rig, owned: dict[str, tuple[dict[str, tuple[int, ...]], i
     """Let the members join again with what they own, and the generation they had it in; no assignment follows. It is
     their second rebalance without one: the group has forgotten the assignments of the last generation that had some."""
     for name in owned:
-        rig.ask_aside(rig.join_group(rig.ids[name]), len(rig.desk.replied) + 500)
+        rig.ask_aside(rig.join_group(rig.ids[name]), len(rig.node_rig.replied) + 500)
     for call, (name, (held, generation_id)) in enumerate(owned.items(), 600):
         partitions = tuple(TopicPartitions(topic, numbers) for topic, numbers in held.items())
         said = Subscription(("T",), owned_partitions=partitions, generation_id=generation_id)
@@ -185,14 +185,14 @@ def test_an_upgraded_group_outlives_a_restart(is_clean: bool) -> None:
 def test_scenario_74_parked_requests_are_told_to_come_again() -> None:
     rig = classic_pair()
     rig.ask_aside(rig.join_group(), 300)
-    assert 300 not in rig.desk.replied
+    assert 300 not in rig.node_rig.replied
     assert rig.join("A", "T").error_code is ErrorCode.NONE
-    told = rig.desk.replied[300]
+    told = rig.node_rig.replied[300]
     assert isinstance(told, JoinGroupReply) and told.error_code is ErrorCode.REBALANCE_IN_PROGRESS
     line = {one.member_id: one for one in rig.describe().members}[told.member_id]
     assert line.assignment.topic_partitions == ()
     assert rig.classic_join(told.member_id).generation_id == 2
-    rig.desk.wait(30_000)
+    rig.node_rig.wait(30_000)
     assert rig.heartbeat(rig.ids["c1"], 1) == UNKNOWN, "sessions are those of the members"
 
 
@@ -200,13 +200,13 @@ def test_a_parked_sync_is_told_to_join_again() -> None:
     rig = Rig()
     rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
     rig.ask_aside(rig.join_group(), 301)
-    while 301 not in rig.desk.replied:
-        rig.desk.wait(10)
-    follower = next(r for r in (rig.desk.replied[300], rig.desk.replied[301]) if not r.members)  # type: ignore[attr-defined]
+    while 301 not in rig.node_rig.replied:
+        rig.node_rig.wait(10)
+    follower = next(r for r in (rig.node_rig.replied[300], rig.node_rig.replied[301]) if not r.members)  # type: ignore[attr-defined]
     assert isinstance(follower, JoinGroupReply)
     rig.ask_aside(SyncGroup("g", 1, follower.member_id), 302)
     assert rig.join("A", "T", instance_id="i").error_code is ErrorCode.NONE
-    assert rig.desk.replied[302] == SyncGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert rig.node_rig.replied[302] == SyncGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     assert [one.member_type for one in rig.describe().members] == [0, 1], "A has the place of the instance"
 
 
@@ -251,8 +251,8 @@ def test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is() -> Non
     for assignment in (encoded({"T": (0,)}, b"data"), b"\0\0\0"):
         rig = Rig()
         rig.ask_aside(rig.join_group(), 300)
-        rig.desk.wait(20)
-        member_id = rig.desk.replied[300].member_id  # type: ignore[attr-defined]
+        rig.node_rig.wait(20)
+        member_id = rig.node_rig.replied[300].member_id  # type: ignore[attr-defined]
         rig.ask(SyncGroup("g", 1, member_id, assignments=(SyncGroupAssignment(member_id, assignment),)))
         assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
         assert rig.heartbeat(member_id, 1) == 0
@@ -267,9 +267,9 @@ def test_a_rebalance_that_is_on_no_record_yet_ends_with_the_upgrade(is_left: boo
     if is_left:
         assert rig.leave(LeavingMember("", "i")) == [0]
     assert rig.join("A", "T").error_code is ErrorCode.NONE
-    told = rig.desk.replied[300]
+    told = rig.node_rig.replied[300]
     assert isinstance(told, JoinGroupReply) and told.error_code == (UNKNOWN if is_left else REJOIN)
-    rig.desk.wait(2_000)
+    rig.node_rig.wait(2_000)
     assert len(rig.describe().members) == (1 if is_left else 2)
     rig.restart()
     assert (rig.group.kind, rig.committed()) == (GroupKind.CONSUMER, {"error": 0, "T": 7})
@@ -308,7 +308,7 @@ def test_a_group_too_large_for_one_batch_keeps_its_protocol() -> None:
 def test_an_upgrade_that_the_log_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = classic_pair()
     with monkeypatch.context() as patched:
-        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        patched.setattr(rig.node_rig.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         assert rig.join("A", "T").error_code is ErrorCode.NOT_COORDINATOR
     assert rig.heartbeat(rig.ids["c1"], 1) == 0
     assert rig.sync(rig.ids["c1"], 1) == (0, {"T": (0, 1)})
@@ -358,7 +358,7 @@ def test_whatever_removes_the_last_consumer_downgrades(way: str) -> None:
     rig = mixed()
     if way == "session":
         for _ in range(9):
-            rig.desk.wait(5_000)
+            rig.node_rig.wait(5_000)
             rig.heartbeat("c", 3)
     elif way == "leave group":
         assert rig.leave(LeavingMember("A")) == [0]
@@ -367,7 +367,7 @@ def test_whatever_removes_the_last_consumer_downgrades(way: str) -> None:
         rig.join("A", "T", rebalance_timeout_ms=1_000)
         rig.classic_join("c")
         rig.beat("A", 2)
-        rig.desk.wait(1_000)
+        rig.node_rig.wait(1_000)
     assert rig.group.kind is GroupKind.CLASSIC
     assert rig.group.classic.state.title == "PreparingRebalance"
 
@@ -399,14 +399,14 @@ def test_an_instance_waits_while_others_still_hold_what_it_would_get() -> None:
     rig.classic_join("c")
     rig.sync("c", 3)
     rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
-    assert 300 not in rig.desk.replied, "c waits for partitions, and would not hear that it has them"
-    assert rig.classic_join("c").generation_id == rig.desk.replied[300].generation_id  # type: ignore[attr-defined]
+    assert 300 not in rig.node_rig.replied, "c waits for partitions, and would not hear that it has them"
+    assert rig.classic_join("c").generation_id == rig.node_rig.replied[300].generation_id  # type: ignore[attr-defined]
     rig = mixed()
     rig.join("B", "T", instance_id="i")
     rig.beat("A", -1)
     rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
-    assert 300 not in rig.desk.replied, "c may hold what the target gives to others"
-    assert rig.classic_join("c").generation_id == rig.desk.replied[300].generation_id  # type: ignore[attr-defined]
+    assert 300 not in rig.node_rig.replied, "c may hold what the target gives to others"
+    assert rig.classic_join("c").generation_id == rig.node_rig.replied[300].generation_id  # type: ignore[attr-defined]
 
 
 def test_scenario_78_a_policy_without_downgrades_keeps_the_group() -> None:
@@ -450,7 +450,7 @@ def test_a_group_goes_over_again_once_nobody_holds_what_another_is_assigned() ->
     assert rig.join("D", "U").error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     for call, member_id in ((7, a), (8, x)):
         rig.ask_aside(rig.join_group(member_id, ("T",)), call)
-    replies: list[Any] = [rig.desk.replied[call] for call in (7, 8)]
+    replies: list[Any] = [rig.node_rig.replied[call] for call in (7, 8)]
     shares = (SyncGroupAssignment(a, encoded({"T": (0, 1)})), SyncGroupAssignment(x, encoded({"T": (2, 3)})))
     for call, reply in zip((7, 8), replies, strict=True):
         rig.ask_aside(SyncGroup("g", reply.generation_id, reply.member_id, assignments=shares), call)
@@ -480,7 +480,7 @@ def test_an_empty_group_that_the_log_refuses_to_convert_stays(monkeypatch: pytes
     rig.join("A", "T")
     rig.beat("A", -1)
     with monkeypatch.context() as patched:
-        patched.setattr(rig.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        patched.setattr(rig.node_rig.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         assert to_classic(rig.group.shard, rig.group, Moment(0, 0)) is ErrorCode.NOT_COORDINATOR
     assert rig.describe().group_state == "Empty"
 
@@ -515,8 +515,8 @@ def test_scenario_79_empty_groups_change_their_kind_both_ways_in_one_batch(monke
     rig.ask_aside(rig.join_group(), 300)
     assert (batches.take()[0], rig.group.kind) == ("-k6 -k3 k2", GroupKind.CLASSIC)
     assert rig.join("A", "T").error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    rig.desk.wait(10)
-    rig.desk.wait(60_000)
+    rig.node_rig.wait(10)
+    rig.node_rig.wait(60_000)
     batches.take()
     assert rig.join("A", "T").member_epoch == 2, "epochs begin anew"
     assert batches.take() == ["-k2 k5 k3 k7 k6 k8"]

@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import StartMember
 from protocol.messages.groups import OPERATIONS_NOT_REQUESTED, DescribeGroups, JoinGroup, JoinProtocol
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 MEMBERS = {
     "classic": JoinGroup("g", 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000, "i"),
@@ -18,13 +18,13 @@ MEMBERS = {
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 def test_who_asks_is_told_what_anybody_may_do_with_a_group(member: Message) -> None:
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.ask(1, member)
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.ask(1, member)
 
     def described(**asked: Any) -> Any:
-        (reply,) = desk.ask(1, DescribeGroups(("g", "absent"), **asked))
+        (reply,) = rig.ask(1, DescribeGroups(("g", "absent"), **asked))
         return reply.groups  # type: ignore[attr-defined]
 
     there, absent = described(include_authorized_operations=True)

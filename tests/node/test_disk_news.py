@@ -2,7 +2,7 @@
 
 from coordinator.node.disk_news import DiskNews
 from partition_log.store.log_store import LogStore
-from tests.node.desk import LIMITS
+from tests.node.node_rig import LIMITS
 from tests.simulation.disk import SimDisk
 
 

@@ -12,26 +12,26 @@ from diagnosis.problem import GroupProblem, Kind
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.node import Hello
 from tests.enumerations import some
-from tests.node.operated import BEAT_MS, SESSION_MS, Clinic
+from tests.node.operated import BEAT_MS, SESSION_MS, DiagnosisRig
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 
 
-def three(clinic: Clinic, **more: object) -> None:
+def three(rig: DiagnosisRig, **more: object) -> None:
     """A Stable group of three members."""
     for number, host in enumerate(HOSTS):
-        clinic.member("g", f"app-{number}", host, **more)
-    clinic.run(8_000)
+        rig.member("g", f"app-{number}", host, **more)
+    rig.run(8_000)
 
 
-def driven() -> tuple[Clinic, Callable[[str], ConsumerGroupHeartbeat]]:
+def driven() -> tuple[DiagnosisRig, Callable[[str], ConsumerGroupHeartbeat]]:
     """A node with two clients, and the heartbeat by which a member with the instance id `box` joins a server-driven
     group."""
     both = RebalanceProtocols(("classic", "consumer"))
-    clinic = Clinic(group_coordinator_rebalance_protocols=both, group_consumer_session_timeout_ms=SESSION_MS)
+    rig = DiagnosisRig(group_coordinator_rebalance_protocols=both, group_consumer_session_timeout_ms=SESSION_MS)
     for number, host in enumerate(HOSTS[:2]):
-        clinic.connect_from(number, host, 40_000 + number)
-        clinic.ask(number, Hello(f"app-{number}", "1.0"))
+        rig.connect_from(number, host, 40_000 + number)
+        rig.ask(number, Hello(f"app-{number}", "1.0"))
 
     def joining(member_id: str) -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
@@ -44,7 +44,7 @@ def driven() -> tuple[Clinic, Callable[[str], ConsumerGroupHeartbeat]]:
             topic_partitions=(),
         )
 
-    return clinic, joining
+    return rig, joining
 
 
 def only(found: list[GroupProblem], kind: Kind) -> GroupProblem:
@@ -53,18 +53,18 @@ def only(found: list[GroupProblem], kind: Kind) -> GroupProblem:
 
 
 async def test_a_stable_group_has_no_problem() -> None:
-    clinic = Clinic()
-    three(clinic)
-    assert await clinic.problems() == []
+    rig = DiagnosisRig()
+    three(rig)
+    assert await rig.problems() == []
 
 
 async def test_a_killed_member_is_named_within_two_seconds_and_its_session() -> None:
-    clinic = Clinic()
-    three(clinic)
-    clinic.members[1].kill()
-    clinic.run(1_500)
+    rig = DiagnosisRig()
+    three(rig)
+    rig.members[1].kill()
+    rig.run(1_500)
 
-    found = only(await clinic.problems(), Kind.SILENT_MEMBER)
+    found = only(await rig.problems(), Kind.SILENT_MEMBER)
 
     assert (found.client_id, found.client_host, found.client_port) == ("app-1", "10.0.0.2", 40_012)
     assert "connection closed 1.5 s ago" in found.sentence
@@ -73,13 +73,13 @@ async def test_a_killed_member_is_named_within_two_seconds_and_its_session() -> 
 
 
 async def test_a_stopped_member_is_told_from_a_killed_one_after_half_its_session() -> None:
-    clinic = Clinic()
-    three(clinic)
-    stopped = clinic.members[1]
+    rig = DiagnosisRig()
+    three(rig)
+    stopped = rig.members[1]
     stopped.is_hung = True
-    clinic.run(SESSION_MS // 2 + BEAT_MS)
+    rig.run(SESSION_MS // 2 + BEAT_MS)
 
-    found = only(await clinic.problems(), Kind.SILENT_MEMBER)
+    found = only(await rig.problems(), Kind.SILENT_MEMBER)
 
     assert (found.client_id, found.client_port) == ("app-1", stopped.port)
     assert "its connection is open, so its process is stopped or paused" in found.sentence
@@ -87,13 +87,13 @@ async def test_a_stopped_member_is_told_from_a_killed_one_after_half_its_session
 
 
 async def test_a_member_that_does_not_rejoin_is_named() -> None:
-    clinic = Clinic()
-    three(clinic)
-    clinic.members[0].slow_ms = 60_000
-    clinic.members[2].close()
-    clinic.run(11_000)
+    rig = DiagnosisRig()
+    three(rig)
+    rig.members[0].slow_ms = 60_000
+    rig.members[2].close()
+    rig.run(11_000)
 
-    found = only(await clinic.problems(), Kind.JOIN_HELD_UP)
+    found = only(await rig.problems(), Kind.JOIN_HELD_UP)
 
     assert (found.client_id, found.client_host, found.client_port) == ("app-0", "10.0.0.1", 40_011)
     assert found.sentence.startswith("join for 11 s, at most 289 s more") or "at most 4 min more" in found.sentence
@@ -102,28 +102,28 @@ async def test_a_member_that_does_not_rejoin_is_named() -> None:
 
 async def test_a_server_driven_member_that_does_not_revoke_is_named() -> None:
     both = RebalanceProtocols(("classic", "consumer"))
-    clinic = Clinic(
+    rig = DiagnosisRig(
         group_coordinator_rebalance_protocols=both,
         group_consumer_assignment_interval_ms=0,
         group_consumer_session_timeout_ms=SESSION_MS,
     )
 
     def beat(number: int, member_id: str, epoch: int, **more: Any) -> None:
-        clinic.ask(number, ConsumerGroupHeartbeat("g", member_id, epoch, **more))
-        clinic.wake_until_idle()
+        rig.ask(number, ConsumerGroupHeartbeat("g", member_id, epoch, **more))
+        rig.wake_until_idle()
 
     joining = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("orders",), "topic_partitions": ()}
     for number, (name, host) in enumerate((("slow", "10.0.0.1"), ("new", "10.0.0.2"))):
-        clinic.connect_from(number, host, 40_000 + number)
-        clinic.ask(number, Hello(name, "1.0"))
+        rig.connect_from(number, host, 40_000 + number)
+        rig.ask(number, Hello(name, "1.0"))
         beat(number, name, 0, **joining)
     beat(0, "slow", 2)
-    clinic.run(9_000)
-    assert await clinic.problems() == []
+    rig.run(9_000)
+    assert await rig.problems() == []
     beat(0, "slow", 2)
-    clinic.run(3_000)
+    rig.run(3_000)
 
-    found = only(await clinic.problems(), Kind.REVOCATION_HELD_UP)
+    found = only(await rig.problems(), Kind.REVOCATION_HELD_UP)
 
     assert (found.member_id, found.client_id, found.client_host, found.client_port) == (
         "slow",
@@ -140,101 +140,101 @@ async def test_a_server_driven_member_that_does_not_revoke_is_named() -> None:
 
 
 async def test_a_leader_that_does_not_sync_is_named() -> None:
-    clinic = Clinic()
-    three(clinic)
-    clinic.members[0].never_syncs = True
-    clinic.members[2].close()
-    clinic.run(16_000)
+    rig = DiagnosisRig()
+    three(rig)
+    rig.members[0].never_syncs = True
+    rig.members[2].close()
+    rig.run(16_000)
 
-    found = only(await clinic.problems(), Kind.SYNC_HELD_UP)
+    found = only(await rig.problems(), Kind.SYNC_HELD_UP)
 
     assert (found.client_id, found.client_host) == ("app-0", "10.0.0.1")
     assert found.sentence.startswith("sync for ")
 
 
 async def test_two_processes_with_one_instance_id_are_both_named() -> None:
-    clinic = Clinic()
-    three(clinic)
-    clinic.member("g", "first", "10.0.0.7", instance_id="box")
-    clinic.run(8_000)
-    clinic.member("g", "second", "10.0.0.8", instance_id="box")
-    clinic.run(4_000)
+    rig = DiagnosisRig()
+    three(rig)
+    rig.member("g", "first", "10.0.0.7", instance_id="box")
+    rig.run(8_000)
+    rig.member("g", "second", "10.0.0.8", instance_id="box")
+    rig.run(4_000)
 
-    found = only(await clinic.problems(), Kind.INSTANCE_FOUGHT_OVER)
+    found = only(await rig.problems(), Kind.INSTANCE_FOUGHT_OVER)
 
     assert (found.client_id, found.client_host) == ("first", "10.0.0.7")
     assert "second at 10.0.0.8 has it now" in found.sentence
 
 
 async def test_the_commit_of_a_replaced_process_names_it_before_its_next_heartbeat() -> None:
-    clinic = Clinic()
-    first = clinic.member("g", "first", "10.0.0.7", instance_id="box")
-    clinic.run(8_000)
-    clinic.member("g", "second", "10.0.0.8", instance_id="box").join()
+    rig = DiagnosisRig()
+    first = rig.member("g", "first", "10.0.0.7", instance_id="box")
+    rig.run(8_000)
+    rig.member("g", "second", "10.0.0.8", instance_id="box").join()
     first.is_hung = True  # a fatal error in librdkafka: it sends no heartbeats from then on
     first.commit(1, 1)
-    clinic.run(1_000)
+    rig.run(1_000)
 
-    found = only(await clinic.problems(), Kind.INSTANCE_FOUGHT_OVER)
+    found = only(await rig.problems(), Kind.INSTANCE_FOUGHT_OVER)
 
     assert (found.client_id, found.client_host, found.client_port) == ("first", "10.0.0.7", first.port)
     assert "second at 10.0.0.8 has it now" in found.sentence
 
 
 async def test_a_loop_by_max_poll_is_proven() -> None:
-    clinic = Clinic()
-    three(clinic, poll_ms=30_000)
+    rig = DiagnosisRig()
+    three(rig, poll_ms=30_000)
     for _ in range(2):
-        clinic.members[1].commit(1, 1)
-        clinic.members[1].is_hung = True
-        clinic.run(30_000)
-        clinic.members[1].is_hung = False
-        clinic.members[1].poll_too_late()
-        clinic.run(12_000)
+        rig.members[1].commit(1, 1)
+        rig.members[1].is_hung = True
+        rig.run(30_000)
+        rig.members[1].is_hung = False
+        rig.members[1].poll_too_late()
+        rig.run(12_000)
 
-    found = only(await clinic.problems(), Kind.REBALANCE_LOOP)
+    found = only(await rig.problems(), Kind.REBALANCE_LOOP)
 
     assert (found.client_id, found.client_host) == ("app-1", "10.0.0.2")
     assert "max.poll.interval.ms) of 30 s" in found.sentence
 
 
 async def test_a_member_of_a_server_driven_group_that_loses_its_session_again_and_again_is_named() -> None:
-    clinic = Clinic()
-    clinic.connect_from(1, "10.0.0.7", 40_001)
-    clinic.ask(1, Hello("app-7", "1.0"))
+    rig = DiagnosisRig()
+    rig.connect_from(1, "10.0.0.7", 40_001)
+    rig.ask(1, Hello("app-7", "1.0"))
     full = ConsumerGroupHeartbeat(
         "g", "seven", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=()
     )
     for _ in range(3):
-        clinic.ask(1, full)
-        clinic.run(SESSION_MS + 1_000)
-    clinic.ask(1, full)
+        rig.ask(1, full)
+        rig.run(SESSION_MS + 1_000)
+    rig.ask(1, full)
 
-    found = only(await clinic.problems(), Kind.REBALANCE_LOOP)
+    found = only(await rig.problems(), Kind.REBALANCE_LOOP)
 
     assert (found.client_id, found.client_host) == ("app-7", "10.0.0.7")
     assert found.sentence == "app-7 at 10.0.0.7 lost its session 3 times within 92 s"
 
 
 async def test_a_refused_assignor_is_named_with_what_the_group_has() -> None:
-    clinic = Clinic()
-    three(clinic)
-    clinic.member("g", "odd", "10.0.0.9", assignor="sticky")
-    clinic.run(1_000)
+    rig = DiagnosisRig()
+    three(rig)
+    rig.member("g", "odd", "10.0.0.9", assignor="sticky")
+    rig.run(1_000)
 
-    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+    found = only(await rig.problems(), Kind.JOIN_REFUSED)
 
     assert (found.client_id, found.client_host) == ("odd", "10.0.0.9")
     assert "it offers sticky as type consumer; all members of the group have range in common" in found.sentence
 
 
 async def test_a_second_process_with_the_instance_id_of_a_server_driven_member_is_named_and_both_are() -> None:
-    clinic, joining = driven()
-    clinic.ask(0, joining("first"))
-    clinic.wake_until_idle()
-    clinic.ask(1, joining("second"))
+    rig, joining = driven()
+    rig.ask(0, joining("first"))
+    rig.wake_until_idle()
+    rig.ask(1, joining("second"))
 
-    (found,) = await clinic.problems()
+    (found,) = await rig.problems()
 
     assert (found.kind, found.client_id, found.client_port) == (Kind.INSTANCE_FOUGHT_OVER, "app-1", 40_001)
     assert found.sentence == (
@@ -244,18 +244,18 @@ async def test_a_second_process_with_the_instance_id_of_a_server_driven_member_i
 
 
 async def test_a_server_driven_member_that_died_keeps_its_instance_id_for_its_session() -> None:
-    clinic, joining = driven()
-    clinic.ask(0, joining("first"))
-    clinic.wake_until_idle()
-    clinic.step(Lost(0))
-    clinic.ask(1, joining("second"))
+    rig, joining = driven()
+    rig.ask(0, joining("first"))
+    rig.wake_until_idle()
+    rig.step(Lost(0))
+    rig.ask(1, joining("second"))
 
-    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+    found = only(await rig.problems(), Kind.JOIN_REFUSED)
 
     assert "whose session is not over: connection closed" in found.sentence
     assert found.command == "muster groups evict g --member first"
-    clinic.run(SESSION_MS)
-    assert Kind.JOIN_REFUSED not in [one.kind for one in await clinic.problems()], "the id is free"
+    rig.run(SESSION_MS)
+    assert Kind.JOIN_REFUSED not in [one.kind for one in await rig.problems()], "the id is free"
 
 
 @pytest.mark.parametrize(
@@ -266,12 +266,12 @@ async def test_a_server_driven_member_that_died_keeps_its_instance_id_for_its_se
     ],
 )
 async def test_a_refused_heartbeat_that_joins_is_named(wrong: dict[str, str], code: str, why: str) -> None:
-    clinic, joining = driven()
-    clinic.ask(0, joining("first"))
-    clinic.wake_until_idle()
-    clinic.ask(1, replace(joining("second"), instance_id=None, **wrong))
+    rig, joining = driven()
+    rig.ask(0, joining("first"))
+    rig.wake_until_idle()
+    rig.ask(1, replace(joining("second"), instance_id=None, **wrong))
 
-    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+    found = only(await rig.problems(), Kind.JOIN_REFUSED)
 
     assert (found.client_id, found.client_host, found.client_port) == ("app-1", "10.0.0.2", 40_001)
     assert f"may not join ({code})" in found.sentence
@@ -279,104 +279,104 @@ async def test_a_refused_heartbeat_that_joins_is_named(wrong: dict[str, str], co
 
 
 async def test_a_session_out_of_range_is_named_though_there_is_no_group() -> None:
-    clinic = Clinic()
-    clinic.member("fresh", "odd", "10.0.0.9", session_ms=10)
-    clinic.run(1_000)
+    rig = DiagnosisRig()
+    rig.member("fresh", "odd", "10.0.0.9", session_ms=10)
+    rig.run(1_000)
 
-    found = only(await clinic.problems(), Kind.JOIN_REFUSED)
+    found = only(await rig.problems(), Kind.JOIN_REFUSED)
 
     assert (found.group_id, found.client_id) == ("fresh", "odd")
     assert "10 ms is not within 6000 and 1800000 ms" in found.sentence
 
 
 async def test_a_reader_that_stopped_is_told_from_one_with_nothing_to_read() -> None:
-    clinic = Clinic(partitions=3)
-    three(clinic)
-    for number, member in enumerate(list(clinic.members)):
-        clinic.produce(number)
+    rig = DiagnosisRig(partitions=3)
+    three(rig)
+    for number, member in enumerate(list(rig.members)):
+        rig.produce(number)
         member.commit(1, number)
-    clinic.run(600_000, step_ms=3_000)
-    assert await clinic.problems() == [], "nothing to read: idle partitions are no problem"
+    rig.run(600_000, step_ms=3_000)
+    assert await rig.problems() == [], "nothing to read: idle partitions are no problem"
 
-    clinic.produce(1)
-    assert await clinic.problems() == [], "the record has just come"
-    clinic.run(303_000, step_ms=3_000)
+    rig.produce(1)
+    assert await rig.problems() == [], "the record has just come"
+    rig.run(303_000, step_ms=3_000)
 
-    found = only(await clinic.problems(), Kind.CONSUMPTION_STOPPED)
+    found = only(await rig.problems(), Kind.CONSUMPTION_STOPPED)
     assert (found.client_id, found.partitions, found.records) == ("app-1", 1, 1)
     assert "does not read orders-1" in found.sentence
     assert found.sentence.endswith("unread: 1 record, the first for more than 5 min")
 
 
 async def test_a_reader_that_commits_the_same_offset_again_and_again_is_stalled() -> None:
-    clinic = Clinic(partitions=3)
-    three(clinic)
+    rig = DiagnosisRig(partitions=3)
+    three(rig)
     for _ in range(4):
-        clinic.produce(0)
+        rig.produce(0)
     for offset in (1, 2, 2):
-        clinic.members[0].commit(offset, 0)
-        clinic.run(240_000, step_ms=3_000)
+        rig.members[0].commit(offset, 0)
+        rig.run(240_000, step_ms=3_000)
 
-    found = only(await clinic.problems(), Kind.CONSUMPTION_STALLED)
+    found = only(await rig.problems(), Kind.CONSUMPTION_STALLED)
     assert (found.client_id, found.partitions, found.records) == ("app-0", 1, 2)
     assert "commits for orders-0 and does not get on" in found.sentence
 
-    clinic.members[0].commit(3, 0)
-    assert await clinic.problems() == [], "it gets on again, with records that wait"
+    rig.members[0].commit(3, 0)
+    assert await rig.problems() == [], "it gets on again, with records that wait"
 
 
 async def test_more_members_than_partitions_are_told_after_a_while() -> None:
-    clinic = Clinic(partitions=2)
-    three(clinic)
-    assert await clinic.problems() == []
-    clinic.run(601_000, step_ms=3_000)
+    rig = DiagnosisRig(partitions=2)
+    three(rig)
+    assert await rig.problems() == []
+    rig.run(601_000, step_ms=3_000)
 
-    found = only(await clinic.problems(), Kind.IDLE_MEMBERS)
+    found = only(await rig.problems(), Kind.IDLE_MEMBERS)
     assert found.client_id == "app-2"
 
 
 async def test_partitions_that_the_leader_left_out_are_told() -> None:
-    clinic = Clinic(partitions=4)
-    clinic.partitions = 2  # its leaders know of no more
-    three(clinic)
-    assert await clinic.problems() == []
-    clinic.run(60_000)
+    rig = DiagnosisRig(partitions=4)
+    rig.partitions = 2  # its leaders know of no more
+    three(rig)
+    assert await rig.problems() == []
+    rig.run(60_000)
 
-    found = only(await clinic.problems(), Kind.UNOWNED_PARTITIONS)
+    found = only(await rig.problems(), Kind.UNOWNED_PARTITIONS)
     assert found.partitions == 2
     assert found.sentence == "no member has orders-2, orders-3, though members subscribe to it"
 
 
 async def test_a_problem_ends_with_its_cause() -> None:
-    clinic = Clinic()
-    three(clinic)
-    clinic.members[1].kill()
-    clinic.run(2_000)
-    assert await clinic.problems()
-    clinic.run(60_000)
-    assert await clinic.problems() == [], "its session is over, and the others have its partitions"
+    rig = DiagnosisRig()
+    three(rig)
+    rig.members[1].kill()
+    rig.run(2_000)
+    assert await rig.problems()
+    rig.run(60_000)
+    assert await rig.problems() == [], "its session is over, and the others have its partitions"
 
 
 async def test_a_day_of_rolling_restarts_raises_nothing() -> None:
     """Each hour one fleet after the other is restarted, a member at a time: half of the groups have static members, and
     all members take their time to finish their records before they join again."""
     for group in some(range(9)):
-        clinic = Clinic()
+        rig = DiagnosisRig()
         static = group % 2 == 0
         names = [f"app-{number}" for number in range(3)]
         for number, name in enumerate(names):
-            clinic.member("g", name, HOSTS[number], instance_id=f"i{number}" if static else None, slow_ms=700 * group)
-        clinic.run(8_000)
+            rig.member("g", name, HOSTS[number], instance_id=f"i{number}" if static else None, slow_ms=700 * group)
+        rig.run(8_000)
         for _hour in range(3):
             for number, name in enumerate(names):
-                old = next(member for member in clinic.members if member.name == name)
+                old = next(member for member in rig.members if member.name == name)
                 old.close()
-                clinic.run(4_000 + 1_000 * group)
-                assert await clinic.problems() == [], (group, name, "while it is down")
+                rig.run(4_000 + 1_000 * group)
+                assert await rig.problems() == [], (group, name, "while it is down")
                 instance = f"i{number}" if static else None
-                clinic.member("g", name, HOSTS[number], instance_id=instance, slow_ms=700 * group)
+                rig.member("g", name, HOSTS[number], instance_id=instance, slow_ms=700 * group)
                 for _ in range(5):
-                    clinic.run(2_000)
-                    assert await clinic.problems() == [], (group, name, "while it is back")
-            clinic.run(1_200_000, step_ms=3_000)
-            assert await clinic.problems() == []
+                    rig.run(2_000)
+                    assert await rig.problems() == [], (group, name, "while it is back")
+            rig.run(1_200_000, step_ms=3_000)
+            assert await rig.problems() == []

@@ -24,13 +24,13 @@ from protocol.messages.offsets import (
     OffsetCommitTopic,
 )
 from protocol.record_batch import encode_batch
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 from tests.simulation.disk import SimDisk
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 
-class Office(Desk):
+class OrdersRig(NodeRig):
     """A node with the topic orders of four partitions."""
 
     def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
@@ -73,15 +73,15 @@ class Office(Desk):
 
 
 def test_lag_has_a_history() -> None:
-    office = Office()
-    office.produce(10)
-    office.commit("g", 4, 0)
-    office.wait(MINUTE_MS)
-    office.produce(5)
-    office.wait(MINUTE_MS)
-    office.commit("g", 15)
-    office.wait(MINUTE_MS)
-    first, second, third = office.samples()
+    rig = OrdersRig()
+    rig.produce(10)
+    rig.commit("g", 4, 0)
+    rig.wait(MINUTE_MS)
+    rig.produce(5)
+    rig.wait(MINUTE_MS)
+    rig.commit("g", 15)
+    rig.wait(MINUTE_MS)
+    first, second, third = rig.samples()
     assert (first.group_id, first.topic, first.offsets, first.ends) == ("g", "orders", {0: 4, 1: 0}, {0: 10, 1: 0})
     assert (second.offsets, second.ends) == ({0: 4, 1: 0}, {0: 15, 1: 0})
     assert (third.offsets, third.ends) == ({0: 15, 1: 0}, {0: 15, 1: 0})
@@ -89,113 +89,113 @@ def test_lag_has_a_history() -> None:
 
 
 def test_what_stands_still_is_written_once_an_hour() -> None:
-    office = Office()
-    office.commit("g", 0)
+    rig = OrdersRig()
+    rig.commit("g", 0)
     for _ in range(125):
-        office.wait(MINUTE_MS)
-    times = [one.wall_ms for one in office.samples()]
+        rig.wait(MINUTE_MS)
+    times = [one.wall_ms for one in rig.samples()]
     assert len(times) == 3
     assert {later - one for one, later in itertools.pairwise(times)} == {HOUR_MS}
 
 
 def test_samples_since_a_time_are_read() -> None:
-    office = Office()
+    rig = OrdersRig()
     for count in (1, 2, 3):
-        office.commit("g", count)
-        office.produce(1)
-        office.wait(MINUTE_MS)
-    times = [one.wall_ms for one in office.samples()]
+        rig.commit("g", count)
+        rig.produce(1)
+        rig.wait(MINUTE_MS)
+    times = [one.wall_ms for one in rig.samples()]
     for at, time in enumerate(times):
-        assert [one.wall_ms for one in office.samples(time)] == times[at:]
-    assert office.samples(times[-1] + 1) == []
+        assert [one.wall_ms for one in rig.samples(time)] == times[at:]
+    assert rig.samples(times[-1] + 1) == []
 
 
 def test_none_are_taken_at_interval_0_and_old_ones_are_read() -> None:
-    before = Office()
+    before = OrdersRig()
     before.commit("g", 0)
     before.wait(MINUTE_MS)
     assert len(before.samples()) == 1
     before.store.close()
-    office = Office(before.disk, ends_sample_interval_ms=0)
-    office.commit("g", 5)
-    office.wait(2 * HOUR_MS)
-    assert [one.offsets for one in office.samples()] == [{0: 0}]
+    rig = OrdersRig(before.disk, ends_sample_interval_ms=0)
+    rig.commit("g", 5)
+    rig.wait(2 * HOUR_MS)
+    assert [one.offsets for one in rig.samples()] == [{0: 0}]
 
 
 def test_a_deleted_group_and_a_topic_that_is_not_there_have_no_samples() -> None:
-    office = Office()
-    office.commit("g", 1)
-    office.commit("h", 1, topic="nowhere")
-    office.answer(DeleteGroups(("g",)))
-    office.wait(MINUTE_MS)
-    assert office.samples() == []
+    rig = OrdersRig()
+    rig.commit("g", 1)
+    rig.commit("h", 1, topic="nowhere")
+    rig.answer(DeleteGroups(("g",)))
+    rig.wait(MINUTE_MS)
+    assert rig.samples() == []
 
 
 def test_a_pass_over_many_offsets_takes_slices_and_misses_none() -> None:
-    office = Office()
-    office.make_topic("wide", 900)
+    rig = OrdersRig()
+    rig.make_topic("wide", 900)
     for group in range(9):
-        office.commit(f"g{group}", *range(900), topic="wide")
-    office.wait(MINUTE_MS)
-    log = office.node.core.end_sampling.log.files
+        rig.commit(f"g{group}", *range(900), topic="wide")
+    rig.wait(MINUTE_MS)
+    log = rig.node.core.end_sampling.log.files
     begun = log.next_offset
     assert 0 < begun < 9
     for _ in range(9):
-        office.wait(10)
-    found = office.samples()
+        rig.wait(10)
+    found = rig.samples()
     assert {one.wall_ms for one in found} == {found[0].wall_ms}
     assert {(one.group_id, len(one.offsets)) for one in found} == {(f"g{group}", 900) for group in range(9)}
 
 
 def test_pages_hold_each_sample_once() -> None:
-    office = Office()
-    office.make_topic("wide", 900)
+    rig = OrdersRig()
+    rig.make_topic("wide", 900)
     for minute in range(60):
-        office.commit("g", *[minute] * 900, topic="wide")
-        office.wait(MINUTE_MS)
-    assert office.answer(ListEndSamples()).has_more
-    assert [one.offsets[899] for one in office.samples()] == list(range(60))
+        rig.commit("g", *[minute] * 900, topic="wide")
+        rig.wait(MINUTE_MS)
+    assert rig.answer(ListEndSamples()).has_more
+    assert [one.offsets[899] for one in rig.samples()] == list(range(60))
 
 
 def test_samples_outlive_a_crash_once_anything_was_flushed() -> None:
-    office = Office()
-    office.commit("g", 1)
-    office.wait(MINUTE_MS)
-    office.commit("other", 1)  # flushes
-    office.disk.crash()
-    after = Office(office.disk)
+    rig = OrdersRig()
+    rig.commit("g", 1)
+    rig.wait(MINUTE_MS)
+    rig.commit("other", 1)  # flushes
+    rig.disk.crash()
+    after = OrdersRig(rig.disk)
     assert [one.group_id for one in after.samples()] == ["g"]
     after.wait(2 * MINUTE_MS)
     assert sorted(one.group_id for one in after.samples()) == ["g", "g", "other"]
 
 
-def refused(office: Office) -> int:
-    return office.answer(DescribeNode()).counters["end_samples_refused"]  # type: ignore[no-any-return]
+def refused(rig: OrdersRig) -> int:
+    return rig.answer(DescribeNode()).counters["end_samples_refused"]  # type: ignore[no-any-return]
 
 
 def test_a_full_disk_costs_samples_and_nothing_else() -> None:
-    office = Office()
-    office.commit("g", 1)
-    append = office.store._wal_append
-    office.store._wal_append = lambda *_: 0
-    office.wait(MINUTE_MS)
-    assert refused(office) == 1
-    assert office.samples() == []
-    office.wait(MINUTE_MS)
-    assert refused(office) == 2, "what was not written is tried again, though nothing moves"
-    office.store._wal_append = append
-    office.wait(2 * MINUTE_MS)
-    assert refused(office) == 2
-    assert [one.offsets for one in office.samples()] == [{0: 1}]
+    rig = OrdersRig()
+    rig.commit("g", 1)
+    append = rig.store._wal_append
+    rig.store._wal_append = lambda *_: 0
+    rig.wait(MINUTE_MS)
+    assert refused(rig) == 1
+    assert rig.samples() == []
+    rig.wait(MINUTE_MS)
+    assert refused(rig) == 2, "what was not written is tried again, though nothing moves"
+    rig.store._wal_append = append
+    rig.wait(2 * MINUTE_MS)
+    assert refused(rig) == 2
+    assert [one.offsets for one in rig.samples()] == [{0: 1}]
 
 
 def test_old_samples_are_deleted() -> None:
-    office = Office()
-    office.commit("g", 0)
+    rig = OrdersRig()
+    rig.commit("g", 0)
     for _ in range(24 * 9):
-        office.wait(HOUR_MS)
-    oldest = office.samples()[0].wall_ms
-    now = WALL_MS + office.now_ms
+        rig.wait(HOUR_MS)
+    oldest = rig.samples()[0].wall_ms
+    now = WALL_MS + rig.now_ms
     assert POLICY.retention_ms <= now - oldest <= POLICY.retention_ms + POLICY.segment_ms + 2 * HOUR_MS
 
 
@@ -211,14 +211,14 @@ def test_old_samples_are_deleted() -> None:
 def test_only_groups_and_topics_that_the_caller_may_describe_are_told(
     principal: str, told: list[tuple[str, str]]
 ) -> None:
-    office = Office(
+    rig = OrdersRig(
         authorizer_class_name=AuthorizerClass.STANDARD, super_users=Principals.parse("User:root;User:ANONYMOUS")
     )
-    office.make_topic("bills")
-    office.commit("g", 1)
-    office.commit("g", 1, topic="bills")
-    office.commit("h", 1)
-    office.wait(MINUTE_MS)
+    rig.make_topic("bills")
+    rig.commit("g", 1)
+    rig.commit("g", 1, topic="bills")
+    rig.commit("h", 1)
+    rig.wait(MINUTE_MS)
     rights = (
         ("User:alice", AclResourceType.GROUP, "g"),
         ("User:alice", AclResourceType.TOPIC, "orders"),
@@ -226,7 +226,7 @@ def test_only_groups_and_topics_that_the_caller_may_describe_are_told(
     )
     for user, kind, name in rights:
         acl = Acl(kind, name, AclPatternType.LITERAL, user, "*", AclOperation.DESCRIBE, AclPermission.ALLOW)
-        assert not office.node.core.accounts.write([AclRecord(acl, is_there=True)], office._moment())
-    reply = office.answer(ListEndSamples(), principal)
+        assert not rig.node.core.accounts.write([AclRecord(acl, is_there=True)], rig._moment())
+    reply = rig.answer(ListEndSamples(), principal)
     assert isinstance(reply, ListEndSamplesReply)
     assert sorted((one.group_id, one.topic) for one in reply.samples) == told

@@ -8,8 +8,8 @@ from partition_log.inspection.findings import Severity
 from partition_log.inspection.inspector import Inspector
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.enumerations import SHARE
-from tests.node.desk import Desk
-from tests.node.told import LIMITS, SETTINGS, Found, Told, cuts, state_of
+from tests.node.crash_story import LIMITS, SETTINGS, CrashStory, Found, cuts, state_of
+from tests.node.node_rig import NodeRig
 from tests.simulation.disk import SimDisk
 from tests.simulation.replay import compare_with_replay
 
@@ -23,20 +23,20 @@ def test_a_crash_anywhere_in_a_nodes_life_loses_nothing_acknowledged_and_takes_n
     chunk: int, seed: int
 ) -> None:
     places: list[Found] = []
-    told = Told(places.append, lambda place: place % CHUNKS == chunk)
-    told.run()
+    story = CrashStory(places.append, lambda place: place % CHUNKS == chunk)
+    story.run()
     assert len(places) > 100
     for number, found in enumerate(places):
         disk = crashed(found, seed * 100_000 + number)
         if seed == 0:
             assert sound(disk), found.place
-        desk = Desk(disk, LIMITS, **SETTINGS)
-        state = state_of(desk.node.core)
-        assert state in [live for _position, live in told.history[found.first : found.last]], found.place
-        assert not missing(found, desk), found.place
-        compare_with_replay(desk.node)
+        rig = NodeRig(disk, LIMITS, **SETTINGS)
+        state = state_of(rig.node.core)
+        assert state in [live for _position, live in story.history[found.first : found.last]], found.place
+        assert not missing(found, rig), found.place
+        compare_with_replay(rig.node)
         if number % 5 == seed:
-            goes_on(desk, found.place)
+            goes_on(rig, found.place)
 
 
 def crashed(found: Found, seed: int) -> SimDisk:
@@ -53,9 +53,9 @@ def sound(disk: SimDisk) -> bool:
     return not [one for one in Inspector(disk, "data").verify() if one.severity is Severity.DAMAGE]
 
 
-def missing(found: Found, desk: Desk) -> list[str]:
+def missing(found: Found, rig: NodeRig) -> list[str]:
     """Return the acknowledged facts that are missing: numbers only grow."""
-    core = desk.node.core
+    core = rig.node.core
     lost = []
     for key, value in found.acknowledged.items():
         assert isinstance(value, int)
@@ -76,44 +76,44 @@ def missing(found: Found, desk: Desk) -> list[str]:
     return lost
 
 
-def goes_on(desk: Desk, place: str) -> None:
+def goes_on(rig: NodeRig, place: str) -> None:
     """It takes another commit, which is there after another crash, with all the rest."""
-    if "orders" not in state_of(desk.node.core)["topics"]:
-        desk.make_topic("orders", 2)
-    desk.connect(1)
+    if "orders" not in state_of(rig.node.core)["topics"]:
+        rig.make_topic("orders", 2)
+    rig.connect(1)
     commit = OffsetCommit("later", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),)),))
-    (reply,) = desk.ask(1, commit)
+    (reply,) = rig.ask(1, commit)
     assert isinstance(reply, OffsetCommitReply)
     assert reply.topics[0].partitions[0].error_code == 0, place
-    state = state_of(desk.node.core)
-    desk.disk.crash()
-    assert state_of(Desk(desk.disk, LIMITS, **SETTINGS).node.core) == state, place
+    state = state_of(rig.node.core)
+    rig.disk.crash()
+    assert state_of(NodeRig(rig.disk, LIMITS, **SETTINGS).node.core) == state, place
 
 
 def test_the_story_has_in_it_what_a_nodes_life_has() -> None:
-    told = Told(lambda _found: None, lambda _place: False)
-    told.disk.journal = []
-    told.run()
-    assert told.disk.operations >= 300
-    assert told.clean_stops == 2
-    assert told.acknowledged["generation", "team"] == 5
-    assert told.acknowledged["epoch", "threads", "orders", "1"] == 4
-    rebalances = [notes for notes in told.desk.node.core.journal.notes() if notes.group_id == "team"]
+    story = CrashStory(lambda _found: None, lambda _place: False)
+    story.disk.journal = []
+    story.run()
+    assert story.disk.operations >= 300
+    assert story.clean_stops == 2
+    assert story.acknowledged["generation", "team"] == 5
+    assert story.acknowledged["epoch", "threads", "orders", "1"] == 4
+    rebalances = [notes for notes in story.node_rig.node.core.journal.notes() if notes.group_id == "team"]
     causes = {note.cause for note in rebalances if note.kind == "rebalance"}
     assert {"member joined", "static member replaced", "member left"} <= causes
     assert "replaced" in {note.kind for note in rebalances}
-    done = {line.split()[0] for line in told.disk.journal}
+    done = {line.split()[0] for line in story.disk.journal}
     assert done >= {"write_at", "sync", "rename", "remove", "truncate", "sync_folder", "make_folder"}
-    assert any(".swap" in line for line in told.disk.journal), "no segment was cleaned"
-    assert any("checkpoint.new" in line for line in told.disk.journal)
-    assert any(".groups" in line for line in told.disk.journal), "no clean stop left a snapshot"
+    assert any(".swap" in line for line in story.disk.journal), "no segment was cleaned"
+    assert any("checkpoint.new" in line for line in story.disk.journal)
+    assert any(".groups" in line for line in story.disk.journal), "no clean stop left a snapshot"
 
 
 def test_a_write_is_cut_where_sectors_frames_and_batches_end() -> None:
     assert cuts(0, bytes(1200)) == [512, 1024]
     assert cuts(500, bytes(20)) == [12]
     places: list[Found] = []
-    Told(places.append, lambda _place: True).run()
+    CrashStory(places.append, lambda _place: True).run()
     within = [found.place for found in places if found.place.startswith("within")]
     assert len(within) > 100
     assert len(places) > 1000

@@ -4,7 +4,7 @@ import msgpack
 
 from coordinator.node.effects import Effect, Pause, Resume, Send
 from coordinator.node.events import Event, Lost, Received, Woke
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 
 def _requests(count: int, method: str, first: int = 0, **params: object) -> bytes:
@@ -15,7 +15,7 @@ def _kinds(effects: list[Effect]) -> set[type]:
     return {type(effect) for effect in effects}
 
 
-class _Counting(Desk):
+class _Counting(NodeRig):
     """Replies are counted, not read."""
 
     def step(self, event: Event) -> list[Effect]:
@@ -37,72 +37,72 @@ class _Counting(Desk):
 
 
 def test_a_flood_is_served_in_parts_and_not_read_from_until_it_is_served() -> None:
-    desk = _Counting()
-    desk.connect(1)
-    desk.make_topic()
-    effects = desk.step(Received(1, _requests(6_000, "DescribeGroups", groups=["g"])))
+    rig = _Counting()
+    rig.connect(1)
+    rig.make_topic()
+    effects = rig.step(Received(1, _requests(6_000, "DescribeGroups", groups=["g"])))
     assert Pause in _kinds(effects)
-    assert len(desk.node.core.outbox.ready) < 3_000
+    assert len(rig.node.core.outbox.ready) < 3_000
     seen: set[type] = set()
-    while (deadline_ms := desk.node.next_deadline_ms) is not None and deadline_ms <= desk.now_ms:
-        seen |= _kinds(desk.step(Woke()))
+    while (deadline_ms := rig.node.next_deadline_ms) is not None and deadline_ms <= rig.now_ms:
+        seen |= _kinds(rig.step(Woke()))
     assert Resume in seen
-    assert desk.heard_of == {1: 6_000}
+    assert rig.heard_of == {1: 6_000}
 
 
 def test_between_the_parts_of_a_flood_others_are_served() -> None:
-    desk = _Counting()
-    desk.connect(1)
-    desk.connect(2)
-    desk.step(Received(1, _requests(20_000, "DescribeNode")))
-    desk.step(Received(2, _requests(1, "Heartbeat", group_id="g", generation_id=1, member_id="m")))
-    assert desk.heard_of[2] == 1
-    assert desk.heard_of[1] < 1_000
+    rig = _Counting()
+    rig.connect(1)
+    rig.connect(2)
+    rig.step(Received(1, _requests(20_000, "DescribeNode")))
+    rig.step(Received(2, _requests(1, "Heartbeat", group_id="g", generation_id=1, member_id="m")))
+    assert rig.heard_of[2] == 1
+    assert rig.heard_of[1] < 1_000
 
 
 def test_who_asked_for_much_waits_for_the_next_round_and_others_do_not() -> None:
-    desk = _Counting()
-    desk.make_topic()
-    desk.connect(1)
-    desk.connect(2)
+    rig = _Counting()
+    rig.make_topic()
+    rig.connect(1)
+    rig.connect(2)
     much = _requests(1, "DescribeGroups", groups=[f"g{n}" for n in range(6_000)])
-    desk.step(Received(1, much))
-    desk.wake_until_idle()
-    assert desk.heard_of[1] == 1
-    assert Pause in _kinds(desk.step(Received(1, _requests(1, "DescribeGroups", 7, groups=["g"] * 6_000))))
-    desk.step(Received(2, _requests(1, "DescribeGroups", groups=["g"])))
-    assert desk.heard_of == {1: 1, 2: 1}, "the others are served first"
-    assert Resume in _kinds(desk.step(Woke()))
-    assert desk.heard_of[1] == 2
+    rig.step(Received(1, much))
+    rig.wake_until_idle()
+    assert rig.heard_of[1] == 1
+    assert Pause in _kinds(rig.step(Received(1, _requests(1, "DescribeGroups", 7, groups=["g"] * 6_000))))
+    rig.step(Received(2, _requests(1, "DescribeGroups", groups=["g"])))
+    assert rig.heard_of == {1: 1, 2: 1}, "the others are served first"
+    assert Resume in _kinds(rig.step(Woke()))
+    assert rig.heard_of[1] == 2
 
 
 def test_requests_whose_answers_are_large_are_served_few_at_a_time() -> None:
-    desk = _Counting()
-    desk.connect(1)
-    desk.make_topic(partitions=1_000)
+    rig = _Counting()
+    rig.connect(1)
+    rig.make_topic(partitions=1_000)
     commit = {"name": "orders", "partitions": [{"partition_index": n, "committed_offset": 1} for n in range(1_000)]}
-    desk.step(Received(1, _requests(1, "OffsetCommit", group_id="g", topics=[commit])))
-    desk.wake_until_idle()
-    desk.step(Received(1, _requests(50, "OffsetFetch", first=1, group_id="g")))
-    assert len(desk.node.core.outbox.ready) + desk.heard_of[1] < 10
-    desk.wake_until_idle()
-    assert desk.heard_of[1] == 51
+    rig.step(Received(1, _requests(1, "OffsetCommit", group_id="g", topics=[commit])))
+    rig.wake_until_idle()
+    rig.step(Received(1, _requests(50, "OffsetFetch", first=1, group_id="g")))
+    assert len(rig.node.core.outbox.ready) + rig.heard_of[1] < 10
+    rig.wake_until_idle()
+    assert rig.heard_of[1] == 51
 
 
 def test_a_flooding_connection_that_is_lost_leaves_nothing() -> None:
-    desk = _Counting()
-    desk.connect(1)
-    desk.step(Received(1, _requests(6_000, "DescribeGroups", groups=["g"])))
-    desk.step(Lost(1))
-    desk.wake_until_idle()
-    assert not desk.node.core.outbox
-    assert desk.node.core.connections == {}
+    rig = _Counting()
+    rig.connect(1)
+    rig.step(Received(1, _requests(6_000, "DescribeGroups", groups=["g"])))
+    rig.step(Lost(1))
+    rig.wake_until_idle()
+    assert not rig.node.core.outbox
+    assert rig.node.core.connections == {}
 
 
 def test_a_violation_behind_a_flood_closes_when_its_turn_comes() -> None:
-    desk = _Counting()
-    desk.connect(1)
-    desk.step(Received(1, _requests(6_000, "DescribeGroups", groups=["g"]) + msgpack.packb([7])))
-    assert desk.closed == {}
-    desk.wake_until_idle()
-    assert 1 in desk.closed
+    rig = _Counting()
+    rig.connect(1)
+    rig.step(Received(1, _requests(6_000, "DescribeGroups", groups=["g"]) + msgpack.packb([7])))
+    assert rig.closed == {}
+    rig.wake_until_idle()
+    assert 1 in rig.closed

@@ -31,12 +31,12 @@ from protocol.messages.offsets import (
     OffsetCommitTopic,
 )
 from protocol.record_batch import encode_batch
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 
 RECORDS = 5
 
 
-class Office(Desk):
+class GroupOffsetsRig(NodeRig):
     """A node with the topics orders and returns, of four partitions; the first of orders has records."""
 
     def __init__(self, **settings: Any) -> None:
@@ -68,45 +68,45 @@ class Office(Desk):
         return self.answer(message)
 
 
-def classic(office: Office, assignment: bytes) -> None:
-    joined = office.answer(JoinGroup("g", 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000, "i"))
+def classic(rig: GroupOffsetsRig, assignment: bytes) -> None:
+    joined = rig.answer(JoinGroup("g", 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000, "i"))
     assert isinstance(joined, JoinGroupReply)
     shared = (SyncGroupAssignment(joined.member_id, assignment),)
-    office.answer(SyncGroup("g", joined.generation_id, joined.member_id, "i", assignments=shared))
+    rig.answer(SyncGroup("g", joined.generation_id, joined.member_id, "i", assignments=shared))
 
 
-def of_orders(office: Office) -> None:
-    classic(office, encode_assignment(Assignment((TopicPartitions("orders", (0, 3)),))))
+def of_orders(rig: GroupOffsetsRig) -> None:
+    classic(rig, encode_assignment(Assignment((TopicPartitions("orders", (0, 3)),))))
 
 
-def server_driven(office: Office) -> None:
+def server_driven(rig: GroupOffsetsRig) -> None:
     beat = ConsumerGroupHeartbeat(
         "g", "m", 0, topic_partitions=(), rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",)
     )
-    office.answer(beat)
+    rig.answer(beat)
 
 
-def client_balanced(office: Office) -> None:
-    office.connect(1)
-    office.ask(1, StartMember("g", "c", ("orders",), consume_position="first", session_timeout_ms=10_000))
+def client_balanced(rig: GroupOffsetsRig) -> None:
+    rig.connect(1)
+    rig.ask(1, StartMember("g", "c", ("orders",), consume_position="first", session_timeout_ms=10_000))
 
 
-MEMBERS: list[Callable[[Office], None]] = [of_orders, server_driven, client_balanced]
-
-
-@pytest.mark.parametrize("member", MEMBERS)
-def test_topics_of_members_count_without_a_commit(member: Callable[[Office], None]) -> None:
-    office = Office()
-    member(office)
-    assert office.offsets("g", "absent") == {"g": {"orders": {}}}
+MEMBERS: list[Callable[[GroupOffsetsRig], None]] = [of_orders, server_driven, client_balanced]
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_sums_are_those_of_the_lines_that_a_group_page_shows(member: Callable[[Office], None]) -> None:
-    office = Office()
-    office.commit("g", "returns", 0, 0)
-    member(office)
-    queries = Queries(office.ask_for_page)
+def test_topics_of_members_count_without_a_commit(member: Callable[[GroupOffsetsRig], None]) -> None:
+    rig = GroupOffsetsRig()
+    member(rig)
+    assert rig.offsets("g", "absent") == {"g": {"orders": {}}}
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_sums_are_those_of_the_lines_that_a_group_page_shows(member: Callable[[GroupOffsetsRig], None]) -> None:
+    rig = GroupOffsetsRig()
+    rig.commit("g", "returns", 0, 0)
+    member(rig)
+    queries = Queries(rig.ask_for_page)
 
     async def both() -> tuple[dict[str, GroupTotal], int]:
         group = await queries.group("g")
@@ -118,71 +118,71 @@ def test_sums_are_those_of_the_lines_that_a_group_page_shows(member: Callable[[O
 
 
 def test_committed_offsets_are_told_by_topic_and_partition() -> None:
-    office = Office()
-    office.commit("g", "orders", 3, 4)
-    office.commit("g", "orders", 5)
-    office.commit("h", "returns", 0)
-    assert office.offsets("g", "h") == {"g": {"orders": {0: 5, 1: 4}}, "h": {"returns": {0: 0}}}
+    rig = GroupOffsetsRig()
+    rig.commit("g", "orders", 3, 4)
+    rig.commit("g", "orders", 5)
+    rig.commit("h", "returns", 0)
+    assert rig.offsets("g", "h") == {"g": {"orders": {0: 5, 1: 4}}, "h": {"returns": {0: 0}}}
 
 
 def test_no_group_is_an_empty_answer() -> None:
-    assert Office().offsets() == {}
+    assert GroupOffsetsRig().offsets() == {}
 
 
 def test_an_assignment_that_cannot_be_read_counts_for_nothing() -> None:
-    office = Office()
-    classic(office, b"whatever a leader writes")
-    assert office.offsets("g") == {"g": {}}
+    rig = GroupOffsetsRig()
+    classic(rig, b"whatever a leader writes")
+    assert rig.offsets("g") == {"g": {}}
 
 
 def test_only_groups_and_topics_that_the_caller_may_describe_are_told() -> None:
-    office = Office(
+    rig = GroupOffsetsRig(
         authorizer_class_name=AuthorizerClass.STANDARD, super_users=Principals.parse("User:root;User:ANONYMOUS")
     )
     for group_id in ("g", "h"):
         for topic in ("orders", "returns"):
             parts = (OffsetCommitPartition(0, 1),)
-            office.answer(OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)), "User:root")
+            rig.answer(OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)), "User:root")
     for kind, name in ((AclResourceType.GROUP, "g"), (AclResourceType.TOPIC, "orders")):
         acl = Acl(kind, name, AclPatternType.LITERAL, "User:alice", "*", AclOperation.DESCRIBE, AclPermission.ALLOW)
-        assert not office.node.core.accounts.write([AclRecord(acl, is_there=True)], office._moment())
+        assert not rig.node.core.accounts.write([AclRecord(acl, is_there=True)], rig._moment())
 
-    assert office.offsets("g", "h", principal="User:root") == {
+    assert rig.offsets("g", "h", principal="User:root") == {
         group_id: {"orders": {0: 1}, "returns": {0: 1}} for group_id in ("g", "h")
     }
-    assert office.offsets("g", "h", principal="User:alice") == {"g": {"orders": {0: 1}}}
-    assert office.offsets("g", "h", principal="User:bob") == {}
+    assert rig.offsets("g", "h", principal="User:alice") == {"g": {"orders": {0: 1}}}
+    assert rig.offsets("g", "h", principal="User:bob") == {}
 
 
 def test_a_large_group_is_read_in_slices() -> None:
-    office = Office(offsets_topic_num_partitions=1)
+    rig = GroupOffsetsRig(offsets_topic_num_partitions=1)
     topics = {f"wide-{number}" for number in range(60)}
     parts = tuple(OffsetCommitPartition(index, index) for index in range(900))
     for topic in topics:
-        office.make_topic(topic, len(parts))
-        office.answer(OffsetCommit("g", (OffsetCommitTopic(topic, parts),)))
+        rig.make_topic(topic, len(parts))
+        rig.answer(OffsetCommit("g", (OffsetCommitTopic(topic, parts),)))
 
-    office.ask_inside(ListGroupOffsets(("g",)), call=7)
-    assert 7 not in office.replied, "it is not read in one step"
-    office.wait(1)
-    reply = office.replied[7]
+    rig.ask_inside(ListGroupOffsets(("g",)), call=7)
+    assert 7 not in rig.replied, "it is not read in one step"
+    rig.wait(1)
+    reply = rig.replied[7]
     assert isinstance(reply, ListGroupOffsetsReply)
     assert reply.groups[0].topics == {topic: {index: index for index in range(900)} for topic in topics}
 
 
 def test_the_assignments_of_many_members_are_read_in_slices() -> None:
-    office = Office()
+    rig = GroupOffsetsRig()
     members = SLICE_US + 1
-    classic(office, b"")
-    group = office.node.core.directory.get("g")
+    classic(rig, b"")
+    group = rig.node.core.directory.get("g")
     assert group is not None
     (one,) = group.classic.members.values()
     group.classic.members |= dict.fromkeys(map(str, range(members)), one)
 
-    office.ask_inside(ListGroupOffsets(("g",)), call=7)
-    assert 7 not in office.replied, "they are not read in one step"
-    office.wait(1)
-    assert 7 in office.replied
+    rig.ask_inside(ListGroupOffsets(("g",)), call=7)
+    assert 7 not in rig.replied, "they are not read in one step"
+    rig.wait(1)
+    assert 7 in rig.replied
 
 
 def test_offsets_come_in_pieces_without_those_of_an_earlier_topic_of_the_name() -> None:

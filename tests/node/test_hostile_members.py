@@ -49,7 +49,7 @@ class Crowd:
         self.call += 1
         self.rig.ask_aside(message, self.call)
         self.rig.describe()  # the invariants hold, and the log says the same
-        reply = self.rig.desk.replied.get(self.call)
+        reply = self.rig.node_rig.replied.get(self.call)
         assert reply is not None or isinstance(message, PARKED), f"no reply to {message}"
         assert getattr(reply, "error_code", 0) != ErrorCode.UNKNOWN_SERVER_ERROR, (message, reply)
         self.known.add(getattr(reply, "member_id", None) or "a")
@@ -60,14 +60,14 @@ class Crowd:
         if draw < 0.85:
             self.ask(self.drawn())
         elif draw < 0.90:
-            self.rig.desk.wait(self.chance.choice((1, 1_000, 4_000, 11_000, 50_000)))
+            self.rig.node_rig.wait(self.chance.choice((1, 1_000, 4_000, 11_000, 50_000)))
         elif draw < 0.95:
             self.change_topics()
         else:
             self.restart()
 
     def drawn(self) -> Message:
-        chance, group = self.chance, self.rig.desk.node.core.directory.get("g")
+        chance, group = self.chance, self.rig.node_rig.node.core.directory.get("g")
         name, instance = chance.choice(sorted(self.known)), chance.choice(INSTANCES)
         epoch = chance.choice((-3, -2, -2, -1, 0, 0, 0, 1, 2))
         if group is not None and chance.random() < 0.6:
@@ -102,14 +102,14 @@ class Crowd:
                 fields["subscribed_topic_regex"] = chance.choice(("T|U", "U.*", "", "("))
         claims: tuple[TopicIdPartitions, ...] | None = ()
         if epoch != 0:
-            topic_id = self.rig.desk.node.core.topics.id_of("T") or bytes(16)
+            topic_id = self.rig.node_rig.node.core.topics.id_of("T") or bytes(16)
             claims = chance.choice((None, (), (TopicIdPartitions(topic_id, (0, 1)),)))
         return ConsumerGroupHeartbeat("g", name, epoch, instance, topic_partitions=claims, **fields)
 
     def change_topics(self) -> None:
         """Delete a topic, and mostly make it again under its name."""
         name = self.chance.choice(("T", "U"))
-        if self.rig.desk.node.core.topics.id_of(name) is not None:
+        if self.rig.node_rig.node.core.topics.id_of(name) is not None:
             self.ask(DeleteTopics((DeletableTopic(name),)))
         if self.chance.random() < 0.8:
             self.ask(CreateTopics((CreatableTopic(name, self.chance.randrange(1, 5)),)))
@@ -121,7 +121,7 @@ class Crowd:
 
     def state(self) -> Any:
         """State of a consumer group, which a restart must keep; None for a classic one, and for none."""
-        group = self.rig.desk.node.core.directory.get("g")
+        group = self.rig.node_rig.node.core.directory.get("g")
         if group is not None and group.kind is GroupKind.CONSUMER:
             return consumer_state(group.as_consumer())
         return None
@@ -129,13 +129,13 @@ class Crowd:
     def end(self) -> None:
         """All fall silent; then a consumer gets everything."""
         for wait_ms in SILENCE:
-            self.rig.desk.wait(wait_ms)
-        if self.rig.desk.node.core.topics.id_of("T") is None:
+            self.rig.node_rig.wait(wait_ms)
+        if self.rig.node_rig.node.core.topics.id_of("T") is None:
             self.ask(CreateTopics((CreatableTopic("T", 3),)))
         reply = self.ask(ConsumerGroupHeartbeat("g", "z", 0, None, None, 5_000, ("T",), topic_partitions=()))
         assert not reply.error_code, reply
         for _ in range(3):
-            self.rig.desk.wait(3_001)
+            self.rig.node_rig.wait(3_001)
             reply = self.rig.beat("z", reply.member_epoch)
             assert not reply.error_code, reply
         group = self.rig.group.as_consumer()

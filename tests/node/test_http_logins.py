@@ -18,9 +18,9 @@ from protocol.messages.acls import AclOperation
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import HttpLoginReply
 from tests.accounts.rig import NOW
-from tests.node.desk import WALL_MS
+from tests.node.node_rig import WALL_MS
 from tests.node.test_kafka import Peer
-from tests.node.test_logins import DELAY_MS, WRONG, LoginDesk, log_in
+from tests.node.test_logins import DELAY_MS, WRONG, LoginRig, log_in
 
 HOST = "127.0.0.1"
 REFUSED = HttpLoginReply(error_code=WRONG)
@@ -28,53 +28,53 @@ LIMITED = HttpLoginReply(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
 @pytest.fixture
-def desk() -> LoginDesk:
-    return LoginDesk()
+def rig() -> LoginRig:
+    return LoginRig()
 
 
-def give(desk: LoginDesk, user: str, password: str, call: int = 7) -> Message | None:
+def give(rig: LoginRig, user: str, password: str, call: int = 7) -> Message | None:
     """The answer, if it comes at once."""
-    desk.step(PasswordGiven(call, user, Secret(password), HOST))
-    while desk.checks:
-        desk.end_check()
-    return desk.replied.get(call)
+    rig.step(PasswordGiven(call, user, Secret(password), HOST))
+    while rig.checks:
+        rig.end_check()
+    return rig.replied.get(call)
 
 
-def test_a_user_is_known_by_the_same_credential_as_kafkas_clients(desk: LoginDesk) -> None:
-    assert give(desk, "alice", "secret") == HttpLoginReply("User:alice")
+def test_a_user_is_known_by_the_same_credential_as_kafkas_clients(rig: LoginRig) -> None:
+    assert give(rig, "alice", "secret") == HttpLoginReply("User:alice")
 
 
 @pytest.mark.parametrize(
     ("user", "password"), [("alice", "wrong"), ("nobody", "secret"), ("", "secret"), ("alice", ""), ("a\0b", "c")]
 )
-def test_a_wrong_one_is_refused_after_the_delay_in_the_same_words(desk: LoginDesk, user: str, password: str) -> None:
-    assert give(desk, user, password) is None
-    desk.wait(DELAY_MS - 1)
-    assert 7 not in desk.replied
-    desk.wait(1)
-    assert desk.replied[7] == REFUSED
-    assert len(desk.complaints) == 1
+def test_a_wrong_one_is_refused_after_the_delay_in_the_same_words(rig: LoginRig, user: str, password: str) -> None:
+    assert give(rig, user, password) is None
+    rig.wait(DELAY_MS - 1)
+    assert 7 not in rig.replied
+    rig.wait(1)
+    assert rig.replied[7] == REFUSED
+    assert len(rig.complaints) == 1
 
 
-def test_refusals_that_wait_at_once_are_all_answered(desk: LoginDesk) -> None:
+def test_refusals_that_wait_at_once_are_all_answered(rig: LoginRig) -> None:
     for call in (1, 2, 3):
-        assert give(desk, "alice", "wrong", call) is None
-    desk.wait(DELAY_MS)
-    assert [desk.replied.get(call) for call in (1, 2, 3)] == [REFUSED] * 3
+        assert give(rig, "alice", "wrong", call) is None
+    rig.wait(DELAY_MS)
+    assert [rig.replied.get(call) for call in (1, 2, 3)] == [REFUSED] * 3
 
 
-def test_an_address_from_which_many_failed_is_not_looked_at_by_either_way(desk: LoginDesk) -> None:
+def test_an_address_from_which_many_failed_is_not_looked_at_by_either_way(rig: LoginRig) -> None:
     for call in range(BURST):
-        give(desk, "alice", "wrong", call)
-    assert give(desk, "alice", "secret", 1_000) is None
-    desk.wait(DELAY_MS)
-    assert desk.replied[1_000] == LIMITED
-    other = Peer(desk, 1)  # from another address
-    assert not log_in(desk, other).error_code
+        give(rig, "alice", "wrong", call)
+    assert give(rig, "alice", "secret", 1_000) is None
+    rig.wait(DELAY_MS)
+    assert rig.replied[1_000] == LIMITED
+    other = Peer(rig, 1)  # from another address
+    assert not log_in(rig, other).error_code
 
 
 def test_a_request_is_held_to_the_rules_of_who_logged_in_for_it() -> None:
-    desk = LoginDesk(authorizer_class_name=AuthorizerClass.STANDARD)
+    rig = LoginRig(authorizer_class_name=AuthorizerClass.STANDARD)
     acl = Acl(
         AclResourceType.GROUP,
         "pay",
@@ -84,19 +84,19 @@ def test_a_request_is_held_to_the_rules_of_who_logged_in_for_it() -> None:
         AclOperation.DESCRIBE,
         AclPermission.ALLOW,
     )
-    assert not desk.node.core.accounts.write([AclRecord(acl, is_there=True)], NOW)
+    assert not rig.node.core.accounts.write([AclRecord(acl, is_there=True)], NOW)
 
     def code(principal: str, host: str = HOST) -> ErrorCode:
-        desk.step(Call(1, DescribeGroups(("pay",)), principal, host))
-        desk.wait(0)
-        reply = desk.replied.pop(1)
+        rig.step(Call(1, DescribeGroups(("pay",)), principal, host))
+        rig.wait(0)
+        reply = rig.replied.pop(1)
         assert isinstance(reply, DescribeGroupsReply)
         return reply.groups[0].error_code
 
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert code("User:alice") is not denied
     assert [code("User:bob"), code(""), code("User:alice", "10.0.0.9")] == [denied] * 3
-    assert not desk.node.core.callers
+    assert not rig.node.core.callers
 
 
 def test_a_password_is_in_no_text_of_the_event() -> None:
@@ -106,65 +106,65 @@ def test_a_password_is_in_no_text_of_the_event() -> None:
 # ---------------------------------------------------------------------------------------------------------- sessions
 
 
-def enter(desk: LoginDesk, user: str | None = "alice", password: str = "secret", call: int = 7) -> HttpLoginReply:
+def enter(rig: LoginRig, user: str | None = "alice", password: str = "secret", call: int = 7) -> HttpLoginReply:
     """The answer to the form of a login."""
-    desk.step(PasswordGiven(call, user, Secret(password), HOST, opens_session=True))
-    while desk.checks:
-        desk.end_check()
-    desk.wait(DELAY_MS)
-    reply = desk.replied.pop(call)
+    rig.step(PasswordGiven(call, user, Secret(password), HOST, opens_session=True))
+    while rig.checks:
+        rig.end_check()
+    rig.wait(DELAY_MS)
+    reply = rig.replied.pop(call)
     assert isinstance(reply, HttpLoginReply)
     return reply
 
 
-def show(desk: LoginDesk, secret: str, *, is_end: bool = False) -> HttpLoginReply:
-    desk.step(SessionShown(9, Secret(secret), HOST, is_end))
-    reply = desk.replied.pop(9)
+def show(rig: LoginRig, secret: str, *, is_end: bool = False) -> HttpLoginReply:
+    rig.step(SessionShown(9, Secret(secret), HOST, is_end))
+    reply = rig.replied.pop(9)
     assert isinstance(reply, HttpLoginReply)
     return reply
 
 
-def test_a_session_stands_for_the_login_that_opened_it_until_it_is_ended(desk: LoginDesk) -> None:
-    entered = enter(desk)
+def test_a_session_stands_for_the_login_that_opened_it_until_it_is_ended(rig: LoginRig) -> None:
+    entered = enter(rig)
     assert (entered.principal, entered.session_lifetime_ms) == ("User:alice", 12 * 3_600_000)
     for _ in range(BURST + 1):
-        assert show(desk, entered.session) == HttpLoginReply("User:alice")
-    assert not desk.checks, "no key is derived"
-    assert show(desk, entered.session, is_end=True) == HttpLoginReply("User:alice")
-    assert show(desk, entered.session) == REFUSED
+        assert show(rig, entered.session) == HttpLoginReply("User:alice")
+    assert not rig.checks, "no key is derived"
+    assert show(rig, entered.session, is_end=True) == HttpLoginReply("User:alice")
+    assert show(rig, entered.session) == REFUSED
     assert entered.session not in repr(entered) + repr(SessionShown(1, Secret(entered.session), HOST))
 
 
-def test_a_session_ends_at_its_time_and_with_its_user(desk: LoginDesk) -> None:
-    first = enter(desk)
-    desk.wait(first.session_lifetime_ms - DELAY_MS - 1)
-    assert show(desk, first.session) == HttpLoginReply("User:alice")
-    desk.wait(1 + DELAY_MS)
-    assert show(desk, first.session) == REFUSED
-    second = enter(desk)
-    desk.node.core.accounts.write([CredentialRecord(one, "alice", None) for one in ScramMechanism], NOW)
-    assert show(desk, second.session) == REFUSED
+def test_a_session_ends_at_its_time_and_with_its_user(rig: LoginRig) -> None:
+    first = enter(rig)
+    rig.wait(first.session_lifetime_ms - DELAY_MS - 1)
+    assert show(rig, first.session) == HttpLoginReply("User:alice")
+    rig.wait(1 + DELAY_MS)
+    assert show(rig, first.session) == REFUSED
+    second = enter(rig)
+    rig.node.core.accounts.write([CredentialRecord(one, "alice", None) for one in ScramMechanism], NOW)
+    assert show(rig, second.session) == REFUSED
 
 
 def test_a_session_lasts_no_longer_than_logins_do() -> None:
-    desk = LoginDesk(connections_max_reauth_ms=60_000)
-    assert enter(desk).session_lifetime_ms == 60_000
+    rig = LoginRig(connections_max_reauth_ms=60_000)
+    assert enter(rig).session_lifetime_ms == 60_000
 
 
-def test_a_session_lasts_no_longer_than_its_token(desk: LoginDesk) -> None:
+def test_a_session_lasts_no_longer_than_its_token(rig: LoginRig) -> None:
     text = token_of(b"s" * 32)
-    expires_ms = WALL_MS + desk.now_ms + 60_000
+    expires_ms = WALL_MS + rig.now_ms + 60_000
     token = AccessToken(hash_of(text), Role.VIEW, expires_ms, 0, "")
-    desk.node.core.accounts.write([TokenRecord("ci", token)], NOW)
-    entered = enter(desk, None, text)
+    rig.node.core.accounts.write([TokenRecord("ci", token)], NOW)
+    entered = enter(rig, None, text)
     assert (entered.principal, entered.session_lifetime_ms) == ("Token:ci", 60_000)
-    desk.node.core.accounts.write([TokenRecord("ci", None)], NOW)
-    assert show(desk, entered.session) == REFUSED
+    rig.node.core.accounts.write([TokenRecord("ci", None)], NOW)
+    assert show(rig, entered.session) == REFUSED
 
 
-def test_the_form_is_limited_as_other_logins_are(desk: LoginDesk) -> None:
+def test_the_form_is_limited_as_other_logins_are(rig: LoginRig) -> None:
     for call in range(BURST):
-        desk.step(PasswordGiven(100 + call, "alice", Secret("wrong"), HOST, opens_session=True))
-        desk.end_check()
-    assert enter(desk) == LIMITED
-    assert show(desk, "0" * 64) == REFUSED, "a cookie of an ended session counts against nobody"
+        rig.step(PasswordGiven(100 + call, "alice", Secret("wrong"), HOST, opens_session=True))
+        rig.end_check()
+    assert enter(rig) == LIMITED
+    assert show(rig, "0" * 64) == REFUSED, "a cookie of an ended session counts against nobody"

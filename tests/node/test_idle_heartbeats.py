@@ -34,8 +34,8 @@ from protocol.messages.topics import (
 from tests.accounts.rig import NOW
 from tests.enumerations import some
 from tests.node.test_access_rules import GROUP, OP, TOPIC, rule
-from tests.node.test_audit_log import ROOT, AuditedDesk
-from tests.node.test_kafka import KafkaDesk, Peer
+from tests.node.test_audit_log import ROOT, AuditRig
+from tests.node.test_kafka import KafkaNodeRig, Peer
 from tests.node.test_logins import log_in
 
 _SESSION_MS = 45_000
@@ -48,7 +48,7 @@ class Pair:
 
     def __init__(self, **settings: Any) -> None:
         settings = {"group_consumer_assignment_interval_ms": 0, "offsets_topic_num_partitions": 1, **settings}
-        self.quick, self.slow = KafkaDesk(**settings), KafkaDesk(**settings)
+        self.quick, self.slow = KafkaNodeRig(**settings), KafkaNodeRig(**settings)
         self.peers: dict[int, tuple[Peer, Peer]] = {}
         self._last, self.partitions = 0, 4
         self.inside(CreateTopics((CreatableTopic("T", self.partitions), CreatableTopic("U", 3))))
@@ -60,8 +60,8 @@ class Pair:
         return number
 
     def lose(self, number: int) -> None:
-        for desk in (self.quick, self.slow):
-            desk.step(Lost(number))
+        for rig in (self.quick, self.slow):
+            rig.step(Lost(number))
 
     def ask(self, number: int, message: Message, version: int = _VERSION) -> list[Message]:
         quick, slow = self.peers[number]
@@ -74,30 +74,30 @@ class Pair:
         return said[0]
 
     def inside(self, message: Message) -> Any:
-        said = [desk.ask_inside(message, 7) for desk in (self.quick, self.slow)]
+        said = [rig.ask_inside(message, 7) for rig in (self.quick, self.slow)]
         self.wait(0)
         assert said[0] == said[1], message
         return said[0]
 
     def wait(self, ms: int) -> None:
-        for desk in (self.quick, self.slow):
-            desk.wait(ms)
+        for rig in (self.quick, self.slow):
+            rig.wait(ms)
 
     def compare(self) -> None:
         assert _image(self.quick) == _image(self.slow)
-        notes = [desk.ask_inside(ListNotes("g", limit=1_000), 8) for desk in (self.quick, self.slow)]
+        notes = [rig.ask_inside(ListNotes("g", limit=1_000), 8) for rig in (self.quick, self.slow)]
         assert notes[0] == notes[1]
 
     @property
     def at_once(self) -> int:
         """Number of heartbeats that were answered at once."""
-        counted = (desk.node.core.timings.requests.get(ConsumerGroupHeartbeat) for desk in (self.slow, self.quick))
+        counted = (rig.node.core.timings.requests.get(ConsumerGroupHeartbeat) for rig in (self.slow, self.quick))
         slow, quick = (0 if one is None else sum(one.counts) for one in counted)
         return slow - quick
 
 
-def _image(desk: KafkaDesk) -> dict[str, Any]:
-    (shard,) = desk.node.core.shards
+def _image(rig: KafkaNodeRig) -> dict[str, Any]:
+    (shard,) = rig.node.core.shards
     log = shard.log.files
     assert log is not None
     groups = [one.consumer for one in shard.groups.values() if one.consumer is not None]
@@ -271,31 +271,31 @@ def test_a_reply_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(reply, ConsumerGroupHeartbeatReply) and reply.member_epoch == member.epoch
 
 
-def _codecs(desk: KafkaDesk) -> list[Any]:
-    (connection,) = list(desk.node.core.connections.values())[:1]
+def _codecs(rig: KafkaNodeRig) -> list[Any]:
+    (connection,) = list(rig.node.core.connections.values())[:1]
     session: Any = connection.session
     return list(session._dialect._codecs.values())
 
 
 def test_a_heartbeat_waits_for_records_of_its_group() -> None:
     pair, member = _stable()
-    desk, other = pair.quick, Peer(pair.quick, 99)
-    desk.holds_disk = True
+    rig, other = pair.quick, Peer(pair.quick, 99)
+    rig.holds_disk = True
     topics = (OffsetCommitTopic("T", (OffsetCommitPartition(0, 5),)),)
     other.send((OffsetCommit("g", topics, member.epoch, "A"), 9))
     peer = pair.peers[member.number][0]
     assert peer.ask((ConsumerGroupHeartbeat("g", "A", member.epoch), _VERSION)) == []
-    assert desk.node.core.outbox.held_replies == 2
+    assert rig.node.core.outbox.held_replies == 2
 
 
 def test_a_permission_that_is_taken_away_counts_at_once() -> None:
-    desk = AuditedDesk(group_consumer_assignment_interval_ms=0)
-    desk.ask_as(ROOT, CreateTopics((CreatableTopic("T", 2),)))
+    rig = AuditRig(group_consumer_assignment_interval_ms=0)
+    rig.ask_as(ROOT, CreateTopics((CreatableTopic("T", 2),)))
     rules = [one._replace(principal="User:bob") for one in (rule(GROUP, OP.READ, "g"), rule(TOPIC, OP.READ, "T"))]
-    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in rules], NOW)
-    peer = Peer(desk, 1)
-    log_in(desk, peer, user="bob")
-    desk.wait(0)
+    rig.node.core.accounts.write([AclRecord(one, is_there=True) for one in rules], NOW)
+    peer = Peer(rig, 1)
+    log_in(rig, peer, user="bob")
+    rig.wait(0)
     peer.ask((ConsumerGroupHeartbeat("g", "A", 0, None, None, 60_000, ("T",), None, None, ()), _VERSION))
 
     def beat() -> ErrorCode:
@@ -304,8 +304,8 @@ def test_a_permission_that_is_taken_away_counts_at_once() -> None:
         return reply.error_code
 
     assert {beat() for _ in range(4)} == {ErrorCode.NONE}
-    answered = desk.node.core.timings.requests[ConsumerGroupHeartbeat].counts
+    answered = rig.node.core.timings.requests[ConsumerGroupHeartbeat].counts
     assert sum(answered) == 2, "the join, and the first heartbeat; the others were answered at once"
     denied = AclRecord(rules[0]._replace(permission=AclPermission.DENY), is_there=True)
-    desk.node.core.accounts.write([denied], NOW)
+    rig.node.core.accounts.write([denied], NOW)
     assert beat() is ErrorCode.GROUP_AUTHORIZATION_FAILED

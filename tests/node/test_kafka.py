@@ -33,7 +33,7 @@ from protocol.messages.groups import (
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator, FindCoordinatorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.record_batch import encode_batch
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 NEW = JoinGroup(
     "g",
@@ -44,8 +44,8 @@ NEW = JoinGroup(
 )
 
 
-class KafkaDesk(Desk):
-    """A desk at which clients speak Kafka; each may send many requests at once."""
+class KafkaNodeRig(NodeRig):
+    """A node to which clients speak Kafka; each may send many requests at once."""
 
     def __init__(self, **settings: Any) -> None:
         self.peers: dict[int, Peer] = {}
@@ -61,12 +61,12 @@ class KafkaDesk(Desk):
 class Peer:
     """One client, and what it has been told. Its own session minds the order of answers."""
 
-    def __init__(self, desk: KafkaDesk, number: int, host: str = "10.0.0.1") -> None:
+    def __init__(self, rig: KafkaNodeRig, number: int, host: str = "10.0.0.1") -> None:
         self._client = KafkaClient("tester", 1 << 24)
-        self._desk, self.number = desk, number
+        self._rig, self.number = rig, number
         self._heard: list[Message] = []
-        desk.peers[number] = self
-        desk.step(Opened(number, "kafka", host))
+        rig.peers[number] = self
+        rig.step(Opened(number, "kafka", host))
 
     def receive_data(self, data: bytes) -> None:
         self._heard += [answer.reply for answer in self._client.receive_data(data)]
@@ -75,7 +75,7 @@ class Peer:
         return b"".join(self._client.encode_request(message, version)[1] for message, version in requests)
 
     def send(self, *requests: tuple[Message, int]) -> list[Effect]:
-        return self._desk.step(Received(self.number, self.data(*requests)))
+        return self._rig.step(Received(self.number, self.data(*requests)))
 
     def ask(self, *requests: tuple[Message, int]) -> list[Message]:
         self.send(*requests)
@@ -102,8 +102,8 @@ def _again(member_id: str) -> JoinGroup:
 
 
 def test_a_client_says_hello_finds_its_coordinator_and_becomes_a_member() -> None:
-    desk = KafkaDesk()
-    peer = Peer(desk, 1)
+    rig = KafkaNodeRig()
+    peer = Peer(rig, 1)
     (versions,) = peer.ask((ApiVersions("tester", "1.0"), 4))
     assert isinstance(versions, ApiVersionsReply) and versions.api_keys
     (found,) = peer.ask((FindCoordinator(("g",)), 3))
@@ -114,8 +114,8 @@ def test_a_client_says_hello_finds_its_coordinator_and_becomes_a_member() -> Non
 
 
 def test_many_heartbeats_in_one_piece_are_answered_in_one_step_and_one_send() -> None:
-    desk = KafkaDesk()
-    peer = Peer(desk, 1)
+    rig = KafkaNodeRig()
+    peer = Peer(rig, 1)
     member_id, generation_id = member_of(peer)
     beats = [(Heartbeat("g", generation_id, member_id), version) for version in (4, 3, 0, 4)] * 50
     effects = peer.send(*beats, (Heartbeat("g", generation_id, "nobody"), 4))
@@ -125,8 +125,8 @@ def test_many_heartbeats_in_one_piece_are_answered_in_one_step_and_one_send() ->
 
 
 def test_a_join_that_waits_keeps_its_own_connection_waiting_and_no_other() -> None:
-    desk = KafkaDesk(group_initial_rebalance_delay_ms=3_000)
-    waiting, other = Peer(desk, 1), Peer(desk, 2)
+    rig = KafkaNodeRig(group_initial_rebalance_delay_ms=3_000)
+    waiting, other = Peer(rig, 1), Peer(rig, 2)
     (told,) = waiting.ask((NEW, 5))
     assert isinstance(told, JoinGroupReply)
     assert waiting.ask((_again(told.member_id), 5), (FindCoordinator(("g",)), 3), (Heartbeat("g", 0, "x"), 4)) == []
@@ -134,7 +134,7 @@ def test_a_join_that_waits_keeps_its_own_connection_waiting_and_no_other() -> No
     assert isinstance(found, FindCoordinatorReply)
     assert other.ask((Heartbeat("none", 1, "m"), 4)) == [HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID)]
     assert waiting.heard() == []
-    desk.wait(3_000)
+    rig.wait(3_000)
     joined, found, refused = waiting.heard()
     assert isinstance(joined, JoinGroupReply) and joined.error_code is ErrorCode.NONE
     assert isinstance(found, FindCoordinatorReply)
@@ -142,9 +142,9 @@ def test_a_join_that_waits_keeps_its_own_connection_waiting_and_no_other() -> No
 
 
 def test_a_member_whose_heartbeats_wait_behind_its_commit_for_the_disk_is_not_evicted() -> None:
-    desk = KafkaDesk()
-    desk.make_topic()
-    peer = Peer(desk, 1)
+    rig = KafkaNodeRig()
+    rig.make_topic()
+    peer = Peer(rig, 1)
     member_id, generation_id = member_of(peer)
     commit = OffsetCommit(
         "g",
@@ -154,25 +154,25 @@ def test_a_member_whose_heartbeats_wait_behind_its_commit_for_the_disk_is_not_ev
     )
     peer.send((Heartbeat("g", generation_id, member_id), 4))
     peer.heard()
-    desk.holds_disk = True
+    rig.holds_disk = True
     peer.send((commit, 8))
     for _ in range(9):  # 18 s, three times the session timeout
-        desk.wait(2_000)
+        rig.wait(2_000)
         assert peer.ask((Heartbeat("g", generation_id, member_id), 4)) == []
-    desk.holds_disk = False
-    desk.flush()
+    rig.holds_disk = False
+    rig.flush()
     committed, *beats = peer.heard()
     assert isinstance(committed, OffsetCommitReply)
     assert beats == [HeartbeatReply()] * 9
-    desk.wait(5_900)
+    rig.wait(5_900)
     assert peer.ask((Heartbeat("g", generation_id, member_id), 4)) == [HeartbeatReply()]
-    desk.wait(6_100)  # silent, with nothing held up by the disk
+    rig.wait(6_100)  # silent, with nothing held up by the disk
     assert peer.ask((Heartbeat("g", generation_id, member_id), 4)) == [HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID)]
 
 
 def test_a_connection_with_a_mebibyte_waiting_is_not_read_until_it_is_answered() -> None:
-    desk = KafkaDesk(group_initial_rebalance_delay_ms=3_000)
-    peer = Peer(desk, 1)
+    rig = KafkaNodeRig(group_initial_rebalance_delay_ms=3_000)
+    peer = Peer(rig, 1)
     (told,) = peer.ask((NEW, 5))
     assert isinstance(told, JoinGroupReply)
     beat = (Heartbeat("g", 0, "x"), 4)
@@ -182,18 +182,18 @@ def test_a_connection_with_a_mebibyte_waiting_is_not_read_until_it_is_answered()
     effects = peer.send(*[beat] * (count - count // 2))
     assert [effect for effect in effects if isinstance(effect, Pause | Resume)] == [Pause(1)]
     seen: list[Effect] = []
-    desk.now_ms += 3_000
-    while (deadline_ms := desk.node.next_deadline_ms) is not None and deadline_ms <= desk.now_ms:
-        seen += desk.step(Woke())
+    rig.now_ms += 3_000
+    while (deadline_ms := rig.node.next_deadline_ms) is not None and deadline_ms <= rig.now_ms:
+        seen += rig.step(Woke())
     assert [effect for effect in seen if isinstance(effect, Pause | Resume)] == [Resume(1)]
     heard = peer.heard()
     assert isinstance(heard[0], JoinGroupReply) and len(heard) == 1 + count
 
 
 def test_a_fetch_that_waits_is_answered_in_its_turn() -> None:
-    desk = KafkaDesk()
-    desk.make_topic("orders", 1)
-    reader, producer = Peer(desk, 1), Peer(desk, 2)
+    rig = KafkaNodeRig()
+    rig.make_topic("orders", 1)
+    reader, producer = Peer(rig, 1), Peer(rig, 2)
     fetch = Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),), max_wait_ms=10_000)
     assert reader.ask((fetch, 11), (FindCoordinator(("g",)), 3)) == []
     batch = encode_batch([(b"k", b"v")], timestamp_ms=1)
@@ -206,9 +206,9 @@ def test_a_fetch_that_waits_is_answered_in_its_turn() -> None:
 
 
 def test_records_that_want_no_answer_are_stored_and_what_follows_is_answered() -> None:
-    desk = KafkaDesk()
-    desk.make_topic("orders", 1)
-    peer = Peer(desk, 1)
+    rig = KafkaNodeRig()
+    rig.make_topic("orders", 1)
+    peer = Peer(rig, 1)
     batch = encode_batch([(b"k", b"v")], timestamp_ms=1)
     produce = Produce((ProduceTopic("orders", (ProducePartition(0, batch),)),), acks=0)
     nowhere = Produce((ProduceTopic("nowhere", (ProducePartition(0, batch),)),), acks=0)
@@ -221,40 +221,40 @@ def test_records_that_want_no_answer_are_stored_and_what_follows_is_answered() -
 
 
 def test_a_violation_closes_its_connection_after_what_came_before_it_was_answered() -> None:
-    desk = KafkaDesk()
-    peer = Peer(desk, 1)
+    rig = KafkaNodeRig()
+    peer = Peer(rig, 1)
     nonsense = pack(">ihhih", 10, 999, 0, 1, -1)
-    desk.step(Received(1, peer.data((Heartbeat("g", 1, "m"), 4)) + nonsense))
+    rig.step(Received(1, peer.data((Heartbeat("g", 1, "m"), 4)) + nonsense))
     assert peer.heard() == [HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID)]
-    assert desk.closed == {1: "API 999 in version 0 is not served"}
-    other = Peer(desk, 2)
+    assert rig.closed == {1: "API 999 in version 0 is not served"}
+    other = Peer(rig, 2)
     assert other.ask((Heartbeat("g", 1, "m"), 4)) == [HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID)]
 
 
 def test_what_the_session_says_itself_is_sent_without_a_reply_to_carry_it() -> None:
-    desk = KafkaDesk()
-    Peer(desk, 1)
-    effects = desk.node.step(Received(1, pack(">ihhih", 10, 18, 99, 7, -1)), desk._moment())
+    rig = KafkaNodeRig()
+    Peer(rig, 1)
+    effects = rig.node.step(Received(1, pack(">ihhih", 10, 18, 99, 7, -1)), rig._moment())
     (sent,) = [effect for effect in effects if isinstance(effect, Send)]
     assert sent.data[4:10] == pack(">ih", 7, 35)
 
 
 def test_a_list_of_very_many_groups_is_encoded_over_many_steps_and_in_its_turn() -> None:
-    desk = KafkaDesk()
-    desk.make_topic("orders", 1)
-    desk.holds_disk = True
+    rig = KafkaNodeRig()
+    rig.make_topic("orders", 1)
+    rig.holds_disk = True
     for number in range(6_000):
         topic = OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),))
-        desk.step(Call(9, OffsetCommit(f"g{number:05}", (topic,))))
+        rig.step(Call(9, OffsetCommit(f"g{number:05}", (topic,))))
         if number % 200 == 199:
-            while desk.flushes:
-                desk.flush()
-    desk.holds_disk = False
-    peer = Peer(desk, 1)
+            while rig.flushes:
+                rig.flush()
+    rig.holds_disk = False
+    peer = Peer(rig, 1)
     assert peer.ask((ListGroups(), 4), (FindCoordinator(("g",)), 3)) == []
     steps = 0
     while not (heard := peer.heard()):
-        desk.step(Woke())
+        rig.step(Woke())
         steps += 1
     assert steps >= 2
     listed, found = heard

@@ -31,15 +31,15 @@ def in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 def begin(rig: Rig, member_id: str = "A", call: int = JOINED) -> None:
     """Let a member of the other protocol join; not all of the work is done."""
     request = ConsumerGroupHeartbeat("g", member_id, 0, None, None, 60_000, ("T",), topic_partitions=())
-    rig.desk.ask_inside(request, call)
-    rig.desk.step(Woke())
-    assert call not in rig.desk.replied and rig.group.kind is GroupKind.CLASSIC
+    rig.node_rig.ask_inside(request, call)
+    rig.node_rig.step(Woke())
+    assert call not in rig.node_rig.replied and rig.group.kind is GroupKind.CLASSIC
 
 
 def end(rig: Rig, call: int = JOINED) -> Any:
     """Finish the work; the reply to the join."""
     rig.ask(Heartbeat("g", -1, "nobody"))
-    return rig.desk.replied[call]
+    return rig.node_rig.replied[call]
 
 
 def test_members_are_served_while_a_large_group_is_planned() -> None:
@@ -47,7 +47,7 @@ def test_members_are_served_while_a_large_group_is_planned() -> None:
     names = [f"c{number}" for number in range(conversions.AT_ONCE + 1)]
     rig.form_classic({"c0": {"T": (0, 1, 2, 3)}, **{name: {} for name in names[1:]}})
     begin(rig)
-    assert rig.desk.ask_inside(Heartbeat("g", 1, rig.ids["c0"])).error_code is ErrorCode.NONE  # type: ignore[union-attr]
+    assert rig.node_rig.ask_inside(Heartbeat("g", 1, rig.ids["c0"])).error_code is ErrorCode.NONE  # type: ignore[union-attr]
     assert end(rig).member_epoch > 0
     assert rig.group.kind is GroupKind.CONSUMER
     assert len(rig.describe().members) == len(names) + 1
@@ -77,7 +77,7 @@ def test_a_group_that_changes_meanwhile_is_planned_anew(change: str) -> None:
         "rejoined": rig.join_group(one, topics=("T", "U")),
     }
     begin(rig)
-    rig.desk.ask_inside(changes[change], 500)
+    rig.node_rig.ask_inside(changes[change], 500)
     assert end(rig).error_code is ErrorCode.NONE
     found = {member.member_id: member.subscribed_topic_names for member in rig.describe().members}
     assert found.pop("A") == found.pop(two) == ("T",)
@@ -89,7 +89,7 @@ def test_a_group_that_changes_meanwhile_is_planned_anew(change: str) -> None:
 def test_a_group_that_is_emptied_meanwhile_has_the_newcomer_alone() -> None:
     rig = classic_pair()
     begin(rig)
-    rig.desk.ask_inside(LeaveGroup("g", tuple(map(LeavingMember, rig.ids.values()))), 500)
+    rig.node_rig.ask_inside(LeaveGroup("g", tuple(map(LeavingMember, rig.ids.values()))), 500)
     assert rig.group.classic.state is GroupState.EMPTY
     assert end(rig).error_code is ErrorCode.NONE
     assert [one.member_id for one in rig.describe().members] == ["A"]
@@ -99,8 +99,8 @@ def test_a_group_that_is_emptied_meanwhile_has_the_newcomer_alone() -> None:
 def test_a_group_that_is_deleted_meanwhile_is_found_anew() -> None:
     rig = classic_pair()
     begin(rig)
-    rig.desk.ask_inside(LeaveGroup("g", tuple(map(LeavingMember, rig.ids.values()))), 500)
-    rig.desk.ask_inside(DeleteGroups(("g",)), 501)
+    rig.node_rig.ask_inside(LeaveGroup("g", tuple(map(LeavingMember, rig.ids.values()))), 500)
+    rig.node_rig.ask_inside(DeleteGroups(("g",)), 501)
     told = end(rig)
     assert told.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE and "meanwhile" in told.error_message
 

@@ -30,13 +30,13 @@ from protocol.messages.offsets import (
 from protocol.record_batch import decode_records, encode_batch, read_header, record_bytes, record_slices
 from tests.enumerations import share_of
 from tests.groups.bench import Bench
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 
 GROUPS = ("a", "b", "c")
 
 
-class Starting(Desk):
-    """A desk whose node is not woken until the test does."""
+class UnwokenRig(NodeRig):
+    """A node that is not woken until the test does."""
 
     may_wake = False
 
@@ -50,89 +50,89 @@ def commit(group_id: str, offset: int, partitions: int = 1) -> OffsetCommit:
     return OffsetCommit(group_id, (OffsetCommitTopic("orders", parts),))
 
 
-def filled() -> Desk:
+def filled() -> NodeRig:
     """A commit of each group, in a shard each."""
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
     for group_id in GROUPS:
-        desk.ask(1, commit(group_id, 7))
-    assert {desk.node.core.shard_of(group_id).index for group_id in GROUPS} == {0, 1, 2}
-    return desk
+        rig.ask(1, commit(group_id, 7))
+    assert {rig.node.core.shard_of(group_id).index for group_id in GROUPS} == {0, 1, 2}
+    return rig
 
 
-def starting(desk: Desk, **settings: Any) -> Starting:
-    desk.disk.crash()
-    again = Starting(desk.disk, **settings)
+def starting(rig: NodeRig, **settings: Any) -> UnwokenRig:
+    rig.disk.crash()
+    again = UnwokenRig(rig.disk, **settings)
     again.connect(1)
     return again
 
 
-def code(desk: Desk, group_id: str) -> ErrorCode:
-    (reply,) = desk.ask(1, commit(group_id, 8))
+def code(rig: NodeRig, group_id: str) -> ErrorCode:
+    (reply,) = rig.ask(1, commit(group_id, 8))
     assert isinstance(reply, OffsetCommitReply)
     return reply.topics[0].partitions[0].error_code
 
 
 def test_groups_of_a_loaded_shard_are_served_while_others_load() -> None:
-    desk = starting(filled())
-    shards = desk.node.core.shards
+    rig = starting(filled())
+    shards = rig.node.core.shards
     assert {shard.state for shard in shards} == {ShardState.LOADING}
     told: list[set[ErrorCode]] = []
     for _ in range(30):
-        if desk.node.is_loaded:
+        if rig.node.is_loaded:
             break
-        codes = {group_id: code(desk, group_id) for group_id in GROUPS}
+        codes = {group_id: code(rig, group_id) for group_id in GROUPS}
         for group_id, said in codes.items():
-            is_loaded = desk.node.core.shard_of(group_id).state is ShardState.ACTIVE
+            is_loaded = rig.node.core.shard_of(group_id).state is ShardState.ACTIVE
             assert said is (ErrorCode.NONE if is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         told.append(set(codes.values()))
-        desk.step(Woke())
+        rig.step(Woke())
     assert {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS} in told, "both at the same time"
-    assert {code(desk, group_id) for group_id in GROUPS} == {ErrorCode.NONE}
+    assert {code(rig, group_id) for group_id in GROUPS} == {ErrorCode.NONE}
 
 
 def test_a_heartbeat_finds_its_coordinator_loading_and_is_not_told_to_leave() -> None:
-    desk = starting(filled())
-    (reply,) = desk.ask(1, Heartbeat("a", 1, "m"))
+    rig = starting(filled())
+    (reply,) = rig.ask(1, Heartbeat("a", 1, "m"))
     assert isinstance(reply, HeartbeatReply) and reply.error_code is ErrorCode.NONE
-    (fetched,) = desk.ask(1, OffsetFetch((OffsetFetchGroup("a"),)))
+    (fetched,) = rig.ask(1, OffsetFetch((OffsetFetchGroup("a"),)))
     assert isinstance(fetched, OffsetFetchReply)
     assert fetched.groups[0].error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_requests_bring_no_slice_of_loading_with_them() -> None:
-    desk = starting(filled())
-    before = desk.node.core.loads.progress()
+    rig = starting(filled())
+    before = rig.node.core.loads.progress()
     for _ in range(50):
-        desk.ask(1, Heartbeat("a", 1, "m"))
-    assert desk.node.core.loads.progress() == before
-    deadline_ms = desk.node.next_deadline_ms
+        rig.ask(1, Heartbeat("a", 1, "m"))
+    assert rig.node.core.loads.progress() == before
+    deadline_ms = rig.node.next_deadline_ms
     assert deadline_ms is not None and deadline_ms < 0, "it wants to be woken all the same"
 
 
-def progress(desk: Desk) -> tuple[DescribeNodeReply, LoadProgress]:
-    reply = desk.ask_inside(DescribeNode())
+def progress(rig: NodeRig) -> tuple[DescribeNodeReply, LoadProgress]:
+    reply = rig.ask_inside(DescribeNode())
     assert isinstance(reply, DescribeNodeReply) and reply.loading is not None
     return reply, reply.loading
 
 
 def test_progress_is_told_in_records_bytes_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = filled()
+    rig = filled()
     for number in range(40):
-        desk.ask(1, commit("a", number, 4))
+        rig.ask(1, commit("a", number, 4))
     monkeypatch.setattr(loader, "_WORK_A_SLICE", 50)
-    desk = starting(desk)
-    node, told = progress(desk)
+    rig = starting(rig)
+    node, told = progress(rig)
     assert told.is_loading and (told.records, told.bytes_done, told.left_ms) == (0, 0, -1)
     assert (node.shards_loaded, node.shards_total) == (0, 3)
-    total = sum(shard.log.size_bytes for shard in desk.node.core.shards)
+    total = sum(shard.log.size_bytes for shard in rig.node.core.shards)
     assert told.bytes_total == total > 1_000
     seen = [told]
-    while not desk.node.is_loaded:
-        desk.now_ms += 10
-        desk.step(Woke())
-        node, told = progress(desk)
+    while not rig.node.is_loaded:
+        rig.now_ms += 10
+        rig.step(Woke())
+        node, told = progress(rig)
         assert told.records >= seen[-1].records and seen[-1].bytes_done <= told.bytes_done <= told.bytes_total
         if told.is_loading and told.bytes_done:
             assert told.bytes_per_second == told.bytes_done * 1_000 // told.elapsed_ms
@@ -141,28 +141,28 @@ def test_progress_is_told_in_records_bytes_and_time_left(monkeypatch: pytest.Mon
     assert len(seen) > 5
     assert not told.is_loading and told.left_ms == 0 and told.bytes_done == told.bytes_total == total
     assert told.records == node.gauges["loaded_records"] == 163
-    desk.now_ms += 60_000
-    assert progress(desk)[1] == told, "how it was, not how long ago"
+    rig.now_ms += 60_000
+    assert progress(rig)[1] == told, "how it was, not how long ago"
 
 
 def test_a_failed_shard_is_named_with_its_reason() -> None:
-    desk = filled()
-    hurt = desk.node.core.shard_of("a").index
-    desk.store.close()
-    desk.disk.damage(f"data/__consumer_offsets-{hurt}/{0:020d}.log", 70, b"\xff\xff")
-    node, _told = progress(Desk(desk.disk))
+    rig = filled()
+    hurt = rig.node.core.shard_of("a").index
+    rig.store.close()
+    rig.disk.damage(f"data/__consumer_offsets-{hurt}/{0:020d}.log", 70, b"\xff\xff")
+    node, _told = progress(NodeRig(rig.disk))
     (failed,) = node.failed_shards
     assert failed.shard == hurt and f"__consumer_offsets-{hurt}" in failed.reason and "crc" in failed.reason
 
 
 def test_members_have_a_full_session_from_when_their_shard_is_loaded() -> None:
-    desk = Desk()
+    rig = NodeRig()
     member = MemberRecord("m", None, "c", "/h", 9_000, 10_000, b"", b"x")
     record = GroupMetadata("a", "consumer", 3, "range", "m", WALL_MS, (member,))
-    desk.node.core.shard_of("a").log.append(encode_batch([encode(record)], timestamp_ms=WALL_MS))
-    desk.wait(0)
-    assert desk.store.close()
-    again = Starting(desk.disk)
+    rig.node.core.shard_of("a").log.append(encode_batch([encode(record)], timestamp_ms=WALL_MS))
+    rig.wait(0)
+    assert rig.store.close()
+    again = UnwokenRig(rig.disk)
     again.connect(1)
     again.now_ms = 60_000  # a minute of loading
     again.may_wake = True
@@ -197,15 +197,15 @@ def test_one_huge_commit_is_read_in_slices_too() -> None:
 
 
 def test_a_node_that_stops_while_it_loads_loads_no_further() -> None:
-    desk = starting(filled())
-    desk.step(Woke())
-    desk.step(Stopping())
-    assert desk.node.is_loaded
+    rig = starting(filled())
+    rig.step(Woke())
+    rig.step(Stopping())
+    assert rig.node.is_loaded
     for _ in range(5):
-        desk.step(Woke())
-    assert {shard.state for shard in desk.node.core.shards} == {ShardState.UNLOADED}
-    assert desk.store.close(desk.node.snapshots())
-    again = Desk(desk.disk)
+        rig.step(Woke())
+    assert {shard.state for shard in rig.node.core.shards} == {ShardState.UNLOADED}
+    assert rig.store.close(rig.node.snapshots())
+    again = NodeRig(rig.disk)
     assert again.node.core.count_groups() == 3
 
 

@@ -12,7 +12,7 @@ from coordinator.node.login_limits import BURST, FailedLogins, network_of
 from protocol.messages.node import HttpLoginReply, SaslAuthenticate, SaslHandshake
 from tests.accounts.rig import NOW, accounts_of
 from tests.node.test_kafka import Peer
-from tests.node.test_logins import LoginDesk
+from tests.node.test_logins import LoginRig
 
 ATTACKER, BILLING, SHIPPING = "10.66.0.1", "10.0.0.7", "10.0.0.8"
 _MECHANISM, _DECOY = accounts_of({}).credential_for_plain("alice")
@@ -114,47 +114,47 @@ def test_a_dropped_check_lets_the_next_one_begin(queue: Queue) -> None:
 
 
 def test_the_living_are_checked_at_once_though_an_address_has_filled_the_queue_of_the_node() -> None:
-    desk = LoginDesk()
+    rig = LoginRig()
     for number in range(1, MOST_CHECKS + 1):
-        peer = Peer(desk, number, ATTACKER)
+        peer = Peer(rig, number, ATTACKER)
         peer.send((SaslHandshake("PLAIN"), 1), (SaslAuthenticate(b"\0alice\0guess"), 2))
-    living = Peer(desk, MOST_CHECKS + 1, BILLING)
+    living = Peer(rig, MOST_CHECKS + 1, BILLING)
     living.ask((SaslHandshake("PLAIN"), 1))
     living.send((SaslAuthenticate(b"\0alice\0secret"), 2))
     for _ in range(MOST_STARTED + 2):
-        desk.end_check()
-    assert desk.node.core.connections[living.number].principal == "User:alice"
+        rig.end_check()
+    assert rig.node.core.connections[living.number].principal == "User:alice"
 
 
 def test_a_check_of_http_whose_client_has_gone_is_dropped() -> None:
-    desk = LoginDesk()
+    rig = LoginRig()
     for call in (1, 2, 3):
-        desk.step(PasswordGiven(call, "alice", Secret("secret"), BILLING))
+        rig.step(PasswordGiven(call, "alice", Secret("secret"), BILLING))
     for call in (1, 3):
-        desk.step(PasswordWithdrawn(call))
-    desk.end_check()
-    assert not desk.checks
-    assert desk.replied == {2: HttpLoginReply("User:alice")}
+        rig.step(PasswordWithdrawn(call))
+    rig.end_check()
+    assert not rig.checks
+    assert rig.replied == {2: HttpLoginReply("User:alice")}
 
 
 def test_a_check_of_http_that_has_run_when_its_client_goes_answers_nobody() -> None:
-    desk = LoginDesk()
-    desk.step(PasswordGiven(1, "alice", Secret("secret"), BILLING))
-    (check,) = desk.checks
+    rig = LoginRig()
+    rig.step(PasswordGiven(1, "alice", Secret("secret"), BILLING))
+    (check,) = rig.checks
     check.job.run()
-    desk.step(PasswordWithdrawn(1))
-    desk.step(PasswordChecked(check.check_id, check.job))
-    assert not desk.replied
-    assert "logins" not in desk.node.core.counters
+    rig.step(PasswordWithdrawn(1))
+    rig.step(PasswordChecked(check.check_id, check.job))
+    assert not rig.replied
+    assert "logins" not in rig.node.core.counters
 
 
 def test_a_withdrawal_after_the_answer_is_no_news() -> None:
-    desk = LoginDesk()
-    desk.step(PasswordGiven(1, "alice", Secret("secret"), BILLING))
-    desk.end_check()
-    desk.step(PasswordWithdrawn(1))
-    desk.step(PasswordWithdrawn(2))
-    assert desk.replied == {1: HttpLoginReply("User:alice")}
+    rig = LoginRig()
+    rig.step(PasswordGiven(1, "alice", Secret("secret"), BILLING))
+    rig.end_check()
+    rig.step(PasswordWithdrawn(1))
+    rig.step(PasswordWithdrawn(2))
+    assert rig.replied == {1: HttpLoginReply("User:alice")}
 
 
 @pytest.mark.parametrize(

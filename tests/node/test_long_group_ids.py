@@ -47,8 +47,8 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
 )
 from protocol.messages.ownership import ClaimItem, ClaimPartitions, DescribeOwnership, ReleasePartitions
-from tests.node.desk import Desk
-from tests.node.test_kafka import KafkaDesk, Peer
+from tests.node.node_rig import NodeRig
+from tests.node.test_kafka import KafkaNodeRig, Peer
 
 LONG = "g" * (LONGEST_GROUP_ID + 1)
 VERY_LONG = "g" * 40_000
@@ -111,44 +111,44 @@ def is_ever_flexible(message: Message) -> bool:
 
 @pytest.mark.parametrize("message", [*native_requests(LONG), *native_requests(VERY_LONG)], ids=named)
 def test_natively(message: Message) -> None:
-    desk = Desk()
-    desk.make_topic("orders")
-    desk.connect(1)
-    (reply,) = desk.ask(1, message)
+    rig = NodeRig()
+    rig.make_topic("orders")
+    rig.connect(1)
+    (reply,) = rig.ask(1, message)
     # A client-balanced group has a rule of its own for names (docs/spec/client-balanced-groups.md#6.1), and a code for
     # it.
     assert codes(reply) == {ErrorCode.BAD_REQUEST if named(message) == "StartMember" else ErrorCode.INVALID_GROUP_ID}
-    assert not desk.closed and not desk.node.core.directory
+    assert not rig.closed and not rig.node.core.directory
 
 
 @pytest.mark.parametrize("message", list(requests(LONG)), ids=named)
 def test_in_every_version_of_kafkas_protocol(message: Message) -> None:
-    desk = KafkaDesk()
-    desk.make_topic("orders")
+    rig = KafkaNodeRig()
+    rig.make_topic("orders")
     request = BY_MESSAGE[type(message)].request
     for version in range(request.oldest, request.newest + 1):
         if isinstance(message, OffsetCommit | OffsetFetch) and version >= 10:
             continue  # these name topics by id
-        (reply,) = Peer(desk, version + 1).ask((message, version))
+        (reply,) = Peer(rig, version + 1).ask((message, version))
         assert codes(reply) == {ErrorCode.INVALID_GROUP_ID}, version
-    assert not desk.closed and not desk.node.core.directory
+    assert not rig.closed and not rig.node.core.directory
 
 
 @pytest.mark.parametrize("message", [one for one in requests(VERY_LONG) if is_ever_flexible(one)], ids=named)
 def test_in_a_flexible_version_of_any_length(message: Message) -> None:
-    desk = KafkaDesk()
-    desk.make_topic("orders")
-    (reply,) = Peer(desk, 1).ask((message, min(BY_MESSAGE[type(message)].request.newest, 9)))
+    rig = KafkaNodeRig()
+    rig.make_topic("orders")
+    (reply,) = Peer(rig, 1).ask((message, min(BY_MESSAGE[type(message)].request.newest, 9)))
     assert codes(reply) == {ErrorCode.INVALID_GROUP_ID}
-    assert not desk.closed and not desk.node.core.directory
+    assert not rig.closed and not rig.node.core.directory
 
 
 def test_the_longest_that_fits_is_served() -> None:
-    desk = Desk()
-    desk.connect(1)
+    rig = NodeRig()
+    rig.connect(1)
     group_id = "\N{GRINNING FACE}" * LONGEST_GROUP_ID
-    (reply,) = desk.ask(1, JoinGroup(group_id, 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000, "i"))
+    (reply,) = rig.ask(1, JoinGroup(group_id, 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000, "i"))
     assert not codes(reply)
-    desk.disk.crash()
-    again = Desk(desk.disk)
+    rig.disk.crash()
+    again = NodeRig(rig.disk)
     assert list(again.node.core.directory) == [group_id]

@@ -5,33 +5,33 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import GroupTally, Measure, MeasureReply
 from protocol.messages.offsets import OffsetCommit
-from tests.node.operated import Clinic
+from tests.node.operated import DiagnosisRig
 from tests.node.test_audit import STRANGER, commit
 
 
-def measured(clinic: Clinic, limit: int = 10) -> MeasureReply:
-    clinic.ask_inside(Measure(limit), call=7)
-    clinic.wait(0)
-    reply = clinic.replied.pop(7)
+def measured(rig: DiagnosisRig, limit: int = 10) -> MeasureReply:
+    rig.ask_inside(Measure(limit), call=7)
+    rig.wait(0)
+    reply = rig.replied.pop(7)
     assert isinstance(reply, MeasureReply)
     return reply
 
 
 def test_what_happens_to_a_group_is_counted() -> None:
-    clinic = Clinic()
-    clinic.member("g", "app-0", "10.0.0.1")
-    clinic.run(4_000)
-    clinic.member("g", "app-1", "10.0.0.2", instance_id="box", slow_ms=2_000)
-    clinic.run(10_000)
-    clinic.member("g", "app-2", "10.0.0.3", instance_id="box")
-    clinic.member("g", "odd", "10.0.0.9", assignor="sticky")
-    clinic.run(6_000)
-    clinic.connect(STRANGER)
+    rig = DiagnosisRig()
+    rig.member("g", "app-0", "10.0.0.1")
+    rig.run(4_000)
+    rig.member("g", "app-1", "10.0.0.2", instance_id="box", slow_ms=2_000)
+    rig.run(10_000)
+    rig.member("g", "app-2", "10.0.0.3", instance_id="box")
+    rig.member("g", "odd", "10.0.0.9", assignor="sticky")
+    rig.run(6_000)
+    rig.connect(STRANGER)
     topics = commit({0: 1}).topics
-    (reply,) = clinic.ask(STRANGER, OffsetCommit("g", topics, 1, "nobody"))
+    (reply,) = rig.ask(STRANGER, OffsetCommit("g", topics, 1, "nobody"))
     assert reply.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID  # type: ignore[attr-defined]
 
-    (tally,) = measured(clinic).groups
+    (tally,) = measured(rig).groups
 
     assert isinstance(tally, GroupTally)
     assert (tally.group_id, tally.rebalances, tally.takeovers, tally.fenced_commits) == ("g", 2, 1, 1)
@@ -41,13 +41,13 @@ def test_what_happens_to_a_group_is_counted() -> None:
 
 
 def test_requests_are_timed_until_they_are_answered() -> None:
-    clinic = Clinic()
-    clinic.member("g", "app-0", "10.0.0.1", slow_ms=6_000)
-    clinic.run(4_000)
-    clinic.member("g", "app-1", "10.0.0.2")
-    clinic.run(12_000)
+    rig = DiagnosisRig()
+    rig.member("g", "app-0", "10.0.0.1", slow_ms=6_000)
+    rig.run(4_000)
+    rig.member("g", "app-1", "10.0.0.2")
+    rig.run(12_000)
 
-    times = {one.api: one for one in measured(clinic).durations if one.what == "request"}
+    times = {one.api: one for one in measured(rig).durations if one.what == "request"}
 
     joins = times[JoinGroup.__name__]
     assert sum(joins.counts) == 3
@@ -57,13 +57,13 @@ def test_requests_are_timed_until_they_are_answered() -> None:
 
 
 def test_groups_with_the_most_rebalances_are_told_first() -> None:
-    clinic = Clinic()
+    rig = DiagnosisRig()
     for group in ("quiet", "busy"):
-        clinic.member(group, group, "10.0.0.1")
-    clinic.run(4_000)
-    clinic.member("busy", "second", "10.0.0.2")
-    clinic.run(6_000)
-    assert [one.group_id for one in measured(clinic, limit=1).groups] == ["busy"]
+        rig.member(group, group, "10.0.0.1")
+    rig.run(4_000)
+    rig.member("busy", "second", "10.0.0.2")
+    rig.run(6_000)
+    assert [one.group_id for one in measured(rig, limit=1).groups] == ["busy"]
 
 
 def test_the_number_of_groups_counted_is_bounded() -> None:

@@ -44,9 +44,9 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.session import RequestRef
 from tests.accounts.rig import NOW
 from tests.node.test_access_rules import GROUP, OP, TOPIC, rule
-from tests.node.test_audit_log import ROOT, AuditedDesk
+from tests.node.test_audit_log import ROOT, AuditRig
 from tests.node.test_kafka import Peer
-from tests.node.test_logins import LoginDesk, log_in
+from tests.node.test_logins import LoginRig, log_in
 from tests.node.test_native_logins import log_in_natively
 
 UNKNOWN, FENCED = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
@@ -58,20 +58,20 @@ def join(member_id: str = "", instance_id: str | None = None) -> JoinGroup:
                      protocol_type="consumer", protocols=(JoinProtocol("range", b"x"),))  # fmt: skip
 
 
-class Stage:
+class OwnershipRig:
     """Alice is a member, and static; Bob has come in too, and so has she again."""
 
     def __init__(self, **settings: Any) -> None:
-        self.desk = LoginDesk(**settings)
-        self.peers = {number: Peer(self.desk, number) for number in (ALICE, BOB, ALICE_TOO)}
+        self.node_rig = LoginRig(**settings)
+        self.peers = {number: Peer(self.node_rig, number) for number in (ALICE, BOB, ALICE_TOO)}
         for number, peer in self.peers.items():
-            log_in(self.desk, peer, user="bob" if number == BOB else "alice")
+            log_in(self.node_rig, peer, user="bob" if number == BOB else "alice")
         self.member = self.ask(ALICE, join(instance_id="one"), 5)
         assert isinstance(self.member, JoinGroupReply) and not self.member.error_code
 
     def ask(self, who: int, message: Message, version: int) -> Any:
         replies = self.peers[who].ask((message, version))
-        self.desk.wait(0)
+        self.node_rig.wait(0)
         (reply,) = replies or self.peers[who].heard()
         return reply
 
@@ -98,25 +98,25 @@ def code_of(reply: Any) -> ErrorCode:
 def test_another_principal_cannot_use_a_member_and_its_owner_can(
     place: int, instance_id: str | None, code: ErrorCode
 ) -> None:
-    stage = Stage()
-    message, version = stage.requests(instance_id)[place]
-    assert code_of(stage.ask(BOB, message, version)) is code
-    (told,) = stage.desk.ask_inside(ListRefusals(("g",))).refusals  # type: ignore[union-attr]
+    rig = OwnershipRig()
+    message, version = rig.requests(instance_id)[place]
+    assert code_of(rig.ask(BOB, message, version)) is code
+    (told,) = rig.node_rig.ask_inside(ListRefusals(("g",))).refusals  # type: ignore[union-attr]
     assert (told.principal, told.error_code) == ("User:bob", code)
-    _, group = stage.desk.node.core.find("g")
+    _, group = rig.node_rig.node.core.find("g")
     classic = None if group is None else group.classic
-    assert classic is not None and stage.member.member_id in classic.members
-    assert code_of(stage.ask(ALICE_TOO, message, version)) not in (UNKNOWN, FENCED)
+    assert classic is not None and rig.member.member_id in classic.members
+    assert code_of(rig.ask(ALICE_TOO, message, version)) not in (UNKNOWN, FENCED)
 
 
 def test_a_transactional_producer_may_be_of_another_principal_than_the_member() -> None:
     """Serve it as Kafka does: the producer needs READ on the group, and could commit without naming a member."""
-    stage = Stage()
-    stage.desk.make_topic("orders")
-    core, moment = stage.desk.node.core, stage.desk._moment()
+    rig = OwnershipRig()
+    rig.node_rig.make_topic("orders")
+    core, moment = rig.node_rig.node.core, rig.node_rig._moment()
     handlers = MemberOwnership(core).guarded({**HANDLERS, **INTERNAL_HANDLERS})
     topics = (TxnOffsetCommitTopic("orders", (TxnOffsetCommitPartition(0, 1),)),)
-    member_id, generation = stage.member.member_id, stage.member.generation_id
+    member_id, generation = rig.member.member_id, rig.member.generation_id
     commit = TxnOffsetCommit("x", "g", 7, 0, topics, generation, member_id)
     handlers[TxnOffsetCommit](core, RequestRef(BOB, 99, TxnOffsetCommit), commit, moment)
     assert all(not isinstance(reply, ErrorReply) for _ref, reply in core.outbox.ready)
@@ -124,58 +124,58 @@ def test_a_transactional_producer_may_be_of_another_principal_than_the_member() 
 
 def test_a_heartbeat_for_a_member_that_had_no_owner_is_refused_once_it_has_one() -> None:
     """After a start members have no owners, and any principal with the right is answered, again and again."""
-    stage = Stage()
-    sync, version = stage.requests(None)[1]
-    assert not code_of(stage.ask(ALICE, sync, version))
-    stage.desk.disk.crash()
-    stage.desk = LoginDesk(disk=stage.desk.disk)
-    stage.peers = {number: Peer(stage.desk, number) for number in (ALICE, BOB)}
-    for number, peer in stage.peers.items():
-        log_in(stage.desk, peer, user="bob" if number == BOB else "alice")
-    beat = stage.requests(None)[0]
+    rig = OwnershipRig()
+    sync, version = rig.requests(None)[1]
+    assert not code_of(rig.ask(ALICE, sync, version))
+    rig.node_rig.disk.crash()
+    rig.node_rig = LoginRig(disk=rig.node_rig.disk)
+    rig.peers = {number: Peer(rig.node_rig, number) for number in (ALICE, BOB)}
+    for number, peer in rig.peers.items():
+        log_in(rig.node_rig, peer, user="bob" if number == BOB else "alice")
+    beat = rig.requests(None)[0]
     for _ in range(3):
-        assert code_of(stage.ask(BOB, *beat)) is ErrorCode.NONE
-    assert not stage.ask(ALICE, join(stage.member.member_id, "one"), 5).error_code
-    assert code_of(stage.ask(BOB, *beat)) is UNKNOWN
+        assert code_of(rig.ask(BOB, *beat)) is ErrorCode.NONE
+    assert not rig.ask(ALICE, join(rig.member.member_id, "one"), 5).error_code
+    assert code_of(rig.ask(BOB, *beat)) is UNKNOWN
 
 
 def test_another_principal_cannot_take_over_an_instance_id() -> None:
-    stage = Stage()
-    assert stage.ask(BOB, join(instance_id="one"), 5).error_code is FENCED
-    assert not stage.ask(ALICE_TOO, join(instance_id="one"), 5).error_code
+    rig = OwnershipRig()
+    assert rig.ask(BOB, join(instance_id="one"), 5).error_code is FENCED
+    assert not rig.ask(ALICE_TOO, join(instance_id="one"), 5).error_code
 
 
 def test_another_principal_cannot_drain_a_member() -> None:
-    stage = Stage()
-    drain = DrainMembers("g", (stage.member.member_id,))
+    rig = OwnershipRig()
+    drain = DrainMembers("g", (rig.member.member_id,))
     for number, user in ((8, "bob"), (9, "alice")):
-        stage.desk.connect(number)
-        log_in_natively(stage.desk, number, user=user)
-    (refused,), (served,) = stage.desk.ask(8, drain), stage.desk.ask(9, drain)
+        rig.node_rig.connect(number)
+        log_in_natively(rig.node_rig, number, user=user)
+    (refused,), (served,) = rig.node_rig.ask(8, drain), rig.node_rig.ask(9, drain)
     assert code_of(refused) is UNKNOWN
     assert served == DrainMembersReply(members=(DrainedMember(drain.member_ids[0], ErrorCode.UNSUPPORTED_VERSION),))
 
 
 def test_who_may_delete_a_group_removes_members_of_others() -> None:
-    desk = AuditedDesk(group_initial_rebalance_delay_ms=0)
+    node_rig = AuditRig(group_initial_rebalance_delay_ms=0)
     everybody = [
         rule(GROUP, OP.READ, "*")._replace(principal="User:*"),
         rule(GROUP, OP.DELETE, "g")._replace(principal="User:bob"),
     ]
-    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in everybody], NOW)
-    peers = {user: Peer(desk, number) for number, user in enumerate(("alice", "bob"), 1)}
+    node_rig.node.core.accounts.write([AclRecord(one, is_there=True) for one in everybody], NOW)
+    peers = {user: Peer(node_rig, number) for number, user in enumerate(("alice", "bob"), 1)}
     for user in ("alice", "bob"):
-        log_in(desk, peers[user], user=user)
-    desk.wait(0)
+        log_in(node_rig, peers[user], user=user)
+    node_rig.wait(0)
     (member,) = peers["alice"].ask((join(instance_id="one"), 5))
     assert isinstance(member, JoinGroupReply) and not member.error_code
     leave = LeaveGroup("g", (LeavingMember(member.member_id, "one"),)), 4
     beat = Heartbeat("g", member.generation_id, member.member_id), 4
     (refused,) = peers["bob"].ask(beat)
     assert code_of(refused) is UNKNOWN, "it does not become the member"
-    desk.connect(9)
-    log_in_natively(desk, 9, user="bob")
-    (drained,) = desk.ask(9, DrainMembers("g", (member.member_id,)))
+    node_rig.connect(9)
+    log_in_natively(node_rig, 9, user="bob")
+    (drained,) = node_rig.ask(9, DrainMembers("g", (member.member_id,)))
     assert not code_of(drained)
     (left,) = peers["bob"].ask(leave)
     assert not code_of(left) and not left.members[0].error_code  # type: ignore[attr-defined]
@@ -183,21 +183,21 @@ def test_who_may_delete_a_group_removes_members_of_others() -> None:
 
 @pytest.mark.parametrize("kind", ["consumer", "balanced"])
 def test_members_of_the_other_kinds_of_groups_are_their_principals_as_well(kind: str) -> None:
-    desk = AuditedDesk()
-    desk.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2),)))
+    node_rig = AuditRig()
+    node_rig.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2),)))
     everybody = [rule(resource, OP.READ, "*")._replace(principal="User:*") for resource in (GROUP, TOPIC)]
-    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in everybody], NOW)
-    peers = {number: Peer(desk, number) for number in (ALICE, BOB, ALICE_TOO)} if kind == "consumer" else {}
+    node_rig.node.core.accounts.write([AclRecord(one, is_there=True) for one in everybody], NOW)
+    peers = {number: Peer(node_rig, number) for number in (ALICE, BOB, ALICE_TOO)} if kind == "consumer" else {}
     for number in (ALICE, BOB, ALICE_TOO):
         user = "bob" if number == BOB else "alice"
         if peers:
-            log_in(desk, peers[number], user=user)
+            log_in(node_rig, peers[number], user=user)
         else:
-            desk.connect(number)
-            log_in_natively(desk, number, user=user)
+            node_rig.connect(number)
+            log_in_natively(node_rig, number, user=user)
 
     def ask(who: int, message: Message) -> Any:
-        (reply,) = peers[who].ask((message, 1)) if peers else desk.ask(who, message)
+        (reply,) = peers[who].ask((message, 1)) if peers else node_rig.ask(who, message)
         return reply
 
     def enter(member_id: str, instance_id: str | None) -> Message:
@@ -222,16 +222,16 @@ def test_members_of_the_other_kinds_of_groups_are_their_principals_as_well(kind:
 
     entered = ask(ALICE, enter("m", "one"))
     assert not entered.error_code, entered
-    desk.told()
+    node_rig.told()
     assert ask(BOB, enter("n", "one")).error_code is FENCED
     assert ask(BOB, enter("m", None)).error_code is UNKNOWN
     for message in requests(entered.member_epoch):
         assert ask(BOB, message).error_code is UNKNOWN, message
-    lines = desk.told()
+    lines = node_rig.told()
     assert {(one["event"], one["principal"], one["lacked"]) for one in lines} == {
         ("refused", "User:bob", "ownership of a member of group g")
     }
-    told = desk.ask_as(ROOT, ListRefusals(("g",))).refusals
+    told = node_rig.ask_as(ROOT, ListRefusals(("g",))).refusals
     assert {one.principal for one in told} == {"User:bob"}
     assert ask(ALICE_TOO, requests(entered.member_epoch)[0]).error_code is ErrorCode.NONE
     again = ask(ALICE_TOO, enter("m", None if peers else "one"))

@@ -21,13 +21,13 @@ UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def report(rig: Rig, member_id: str, facts: tuple[ReportedFact, ...] = BATCH, group: str = "g") -> ReportMemberReply:
-    (reply,) = rig.desk.ask(2, ReportMember(group, member_id, facts))
+    (reply,) = rig.node_rig.ask(2, ReportMember(group, member_id, facts))
     assert isinstance(reply, ReportMemberReply)
     return reply
 
 
 def drain(rig: Rig, *member_ids: str, group: str = "g") -> list[ErrorCode]:
-    (reply,) = rig.desk.ask(ASKING, DrainMembers(group, member_ids))
+    (reply,) = rig.node_rig.ask(ASKING, DrainMembers(group, member_ids))
     assert isinstance(reply, DrainMembersReply)
     assert [one.member_id for one in reply.members] == list(member_ids)
     return [one.error_code for one in reply.members]
@@ -37,7 +37,7 @@ def test_a_description_has_what_a_member_said_last_and_when() -> None:
     rig = Rig()
     assert report(rig, rig.two, (ReportedFact("batch", "6"),)) == ReportMemberReply()
     assert report(rig, rig.two) == ReportMemberReply()
-    rig.desk.wait(1_500)
+    rig.node_rig.wait(1_500)
     told, silent = rig.member(rig.two), rig.member(rig.one)
     assert (told.reported, told.reported_ago_ms, told.is_draining) == (BATCH, 1_500, False)
     assert (silent.reported, silent.reported_ago_ms, silent.is_draining) == ((), -1, False)
@@ -49,7 +49,7 @@ def test_a_member_that_is_to_drain_hears_it_with_each_report() -> None:
     assert drain(rig, rig.two, rig.one, "nobody") == [ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, UNKNOWN]
     assert [report(rig, rig.two).is_draining for _ in range(2)] == [True, True]
     assert rig.member(rig.two).is_draining
-    rig.desk.ask(2, LeaveGroup("g", (LeavingMember(rig.two),)))
+    rig.node_rig.ask(2, LeaveGroup("g", (LeavingMember(rig.two),)))
     assert report(rig, rig.two) == ReportMemberReply(UNKNOWN)
     assert drain(rig, rig.two) == [UNKNOWN]
 

@@ -21,7 +21,7 @@ from protocol.native.methods import METHODS, FindCoordinatorWire, LeaveGroupWire
 from protocol.record_batch import encode_batch
 from tests.enumerations import share_of
 from tests.groups.checks import check_counts, check_expirations, check_kinds
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 
 STORIES = int(os.environ.get("MUSTER_NASTY_STORIES", share_of(150)))
 
@@ -74,8 +74,8 @@ _LIKELY = {
 }
 
 
-class Stranger(Desk):
-    """A desk whose clients say anything, and count what they are answered."""
+class HostileRequestsRig(NodeRig):
+    """A node whose clients send arbitrary requests and count the replies."""
 
     def __init__(self) -> None:
         self.unpackers: dict[int, msgpack.Unpacker] = {}
@@ -174,21 +174,21 @@ _OFTEN = (
 )
 
 
-def _known(params: Any, desk: Stranger, which: int) -> Any:
+def _known(params: Any, rig: HostileRequestsRig, which: int) -> Any:
     """Nasty values alone get nowhere: some ids and generations are true ones."""
     if isinstance(params, list):
-        return [_known(one, desk, which) for one in params]
+        return [_known(one, rig, which) for one in params]
     if not isinstance(params, dict):
         return params
-    true: dict[str, Any] = {"member_id": desk.member_ids[-1 - which % len(desk.member_ids)]}
+    true: dict[str, Any] = {"member_id": rig.member_ids[-1 - which % len(rig.member_ids)]}
     group_id = params.get("group_id", "")
-    group = desk.node.core.directory.get(group_id)
+    group = rig.node.core.directory.get(group_id)
     true["generation_id"] = group.classic.generation_id if group is not None else -1
     balanced = None if group is None else group.balanced
     member = None if balanced is None else balanced.members.get(params.get("consumer_id", ""))
     true["member_epoch"] = -1 if member is None else member.epoch
     true["reg_epoch"] = 1 + which % 2
-    return {key: true[key] if value == _KNOWN else _known(value, desk, which) for key, value in params.items()}
+    return {key: true[key] if value == _KNOWN else _known(value, rig, which) for key, value in params.items()}
 
 
 @settings(
@@ -198,26 +198,26 @@ def _known(params: Any, desk: Stranger, which: int) -> Any:
 )
 @given(st.data())
 def test_no_request_however_nasty_stops_the_node_or_is_answered_twice(data: st.DataObject) -> None:
-    desk = Stranger()
+    rig = HostileRequestsRig()
     for call in range(data.draw(st.integers(5, 25))):
         match data.draw(st.sampled_from(("say",) * 12 + ("wait", "lose", "hold", "flush", "full", "wall"))):
             case "say":
                 method = data.draw(st.one_of(st.sampled_from(_OFTEN), st.sampled_from(sorted(METHODS))))
-                params = _known(data.draw(_PARAMS[method]), desk, data.draw(st.integers(0, 3)))
-                desk.say(data.draw(st.integers(1, 3)), call, method, params)
+                params = _known(data.draw(_PARAMS[method]), rig, data.draw(st.integers(0, 3)))
+                rig.say(data.draw(st.integers(1, 3)), call, method, params)
             case "wait":
-                desk.wait(data.draw(st.sampled_from((0, 1, 500, 6_000, 300_000, 2**31, 2**40))))
+                rig.wait(data.draw(st.sampled_from((0, 1, 500, 6_000, 300_000, 2**31, 2**40))))
             case "lose":
-                desk.lose(data.draw(st.integers(1, 3)))
+                rig.lose(data.draw(st.integers(1, 3)))
             case "hold":
-                desk.holds_disk = True
+                rig.holds_disk = True
             case "flush":
-                desk.holds_disk = False
-                if desk.flushes:
-                    desk.flush()
+                rig.holds_disk = False
+                if rig.flushes:
+                    rig.flush()
             case "full":
-                desk.store.disk_full = True
+                rig.store.disk_full = True
             case "wall":
-                desk.wall_ahead_ms = data.draw(st.sampled_from((0, -WALL_MS, -(2**41), 2**40)))
-        desk.wake_until_idle()
-        desk.check()
+                rig.wall_ahead_ms = data.draw(st.sampled_from((0, -WALL_MS, -(2**41), 2**40)))
+        rig.wake_until_idle()
+        rig.check()

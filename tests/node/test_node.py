@@ -34,7 +34,7 @@ from protocol.messages.offsets import (
 )
 from protocol.record_batch import encode_batch
 from tests.groups.checks import CountingIds
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.partition_log.faulty_disk import FaultyDisk
 from tests.simulation.disk import SimDisk
 
@@ -49,14 +49,14 @@ def commit(offset: int, group_id: str = "simple") -> OffsetCommit:
     return OffsetCommit(group_id, (OffsetCommitTopic("orders", (OffsetCommitPartition(0, offset),)),))
 
 
-def alone(desk: Desk, connection: int) -> str:
+def alone(rig: NodeRig, connection: int) -> str:
     """A group of one, Stable; its member id."""
-    (told,) = desk.ask(connection, join())
+    (told,) = rig.ask(connection, join())
     assert isinstance(told, JoinGroupReply)
-    (answer,) = desk.ask(connection, join(told.member_id)) or late(desk, connection)
+    (answer,) = rig.ask(connection, join(told.member_id)) or late(rig, connection)
     assert isinstance(answer, JoinGroupReply)
     assert answer.error_code is ErrorCode.NONE
-    (synced,) = desk.ask(
+    (synced,) = rig.ask(
         connection, SyncGroup("g", 1, told.member_id, assignments=(SyncGroupAssignment(told.member_id, b"all"),))
     )
     assert isinstance(synced, SyncGroupReply)
@@ -64,171 +64,171 @@ def alone(desk: Desk, connection: int) -> str:
     return told.member_id
 
 
-def late(desk: Desk, connection: int) -> list[Message]:
-    desk.wait(0)
-    return desk.heard(connection)
+def late(rig: NodeRig, connection: int) -> list[Message]:
+    rig.wait(0)
+    return rig.heard(connection)
 
 
 def test_a_heartbeat_is_answered_in_the_step_that_brought_it_while_the_disk_is_busy() -> None:
-    desk = Desk()
-    desk.make_topic()
-    member_id = alone(desk, desk.connect(1))
-    desk.holds_disk = True
-    assert desk.ask(1, commit(5, "other")) == []
-    assert desk.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
+    rig = NodeRig()
+    rig.make_topic()
+    member_id = alone(rig, rig.connect(1))
+    rig.holds_disk = True
+    assert rig.ask(1, commit(5, "other")) == []
+    assert rig.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
 
 
 def test_a_commit_and_a_read_of_it_wait_for_the_disk_and_then_leave_in_order() -> None:
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.holds_disk = True
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.holds_disk = True
     read = OffsetFetch((OffsetFetchGroup("simple"),))
-    assert desk.ask(1, commit(5), read) == []
-    desk.flush()
-    kinds = [type(message).__name__ for message in desk.heard(1)]
+    assert rig.ask(1, commit(5), read) == []
+    rig.flush()
+    kinds = [type(message).__name__ for message in rig.heard(1)]
     assert kinds == ["OffsetCommitReply", "OffsetFetchReply"]
 
 
 def test_a_read_of_another_group_does_not_wait_for_a_write_it_does_not_tell_of() -> None:
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.holds_disk = True
-    assert desk.ask(1, commit(5)) == []
-    assert len(desk.ask(1, OffsetFetch((OffsetFetchGroup("another"),)))) == 1
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.holds_disk = True
+    assert rig.ask(1, commit(5)) == []
+    assert len(rig.ask(1, OffsetFetch((OffsetFetchGroup("another"),)))) == 1
 
 
 def test_one_flush_at_a_time_and_what_comes_meanwhile_shares_the_next() -> None:
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.holds_disk = True
-    desk.ask(1, commit(1))
-    desk.ask(1, commit(2))
-    desk.ask(1, commit(3))
-    assert len(desk.flushes) == 1
-    desk.flush()
-    assert len(desk.heard(1)) == 1
-    assert len(desk.flushes) == 1
-    desk.flush()
-    assert len(desk.heard(1)) == 2
-    assert desk.flushes == []
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.holds_disk = True
+    rig.ask(1, commit(1))
+    rig.ask(1, commit(2))
+    rig.ask(1, commit(3))
+    assert len(rig.flushes) == 1
+    rig.flush()
+    assert len(rig.heard(1)) == 1
+    assert len(rig.flushes) == 1
+    rig.flush()
+    assert len(rig.heard(1)) == 2
+    assert rig.flushes == []
 
 
 def test_a_thousand_answers_leave_in_slices_of_256_a_step() -> None:
-    desk = Desk(max_requests_per_connection=10_000)
-    desk.connect(1)
-    first = desk.ask(1, *[DescribeGroups(("g",))] * 1_000)
+    rig = NodeRig(max_requests_per_connection=10_000)
+    rig.connect(1)
+    first = rig.ask(1, *[DescribeGroups(("g",))] * 1_000)
     assert len(first) == 256
-    assert desk.node.next_deadline_ms is not None
-    assert desk.node.next_deadline_ms <= desk.now_ms
-    desk.wake_until_idle()
-    assert len(desk.heard(1)) == 744
+    assert rig.node.next_deadline_ms is not None
+    assert rig.node.next_deadline_ms <= rig.now_ms
+    rig.wake_until_idle()
+    assert len(rig.heard(1)) == 744
 
 
 def test_parked_requests_beyond_the_limit_of_a_connection_are_refused_and_the_others_wait_on() -> None:
-    desk = Desk(max_requests_per_connection=3)
-    desk.make_topic()
-    desk.connect(1)
+    rig = NodeRig(max_requests_per_connection=3)
+    rig.make_topic()
+    rig.connect(1)
     poll = Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),), max_wait_ms=500)
-    (refused,) = desk.ask(1, *[poll] * 4)
+    (refused,) = rig.ask(1, *[poll] * 4)
     assert getattr(refused, "error_code", None) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    desk.wait(500)
-    assert len(desk.heard(1)) == 3
+    rig.wait(500)
+    assert len(rig.heard(1)) == 3
 
 
 def test_a_connection_too_many_is_closed_with_the_limit_named() -> None:
-    desk = Desk(max_connections=2)
-    desk.connect(1)
-    desk.connect(2)
-    desk.connect(3)
-    assert desk.closed == {3: "more than 2 connections"}
-    assert len(desk.ask(1, ListGroups())) == 1
+    rig = NodeRig(max_connections=2)
+    rig.connect(1)
+    rig.connect(2)
+    rig.connect(3)
+    assert rig.closed == {3: "more than 2 connections"}
+    assert len(rig.ask(1, ListGroups())) == 1
 
 
 def test_bytes_that_no_client_sends_close_that_connection_alone() -> None:
-    desk = Desk()
-    desk.connect(1)
-    desk.connect(2)
-    desk.step(Received(1, b"\xc1garbage"))
-    assert list(desk.closed) == [1]
-    assert len(desk.ask(2, ListGroups())) == 1
+    rig = NodeRig()
+    rig.connect(1)
+    rig.connect(2)
+    rig.step(Received(1, b"\xc1garbage"))
+    assert list(rig.closed) == [1]
+    assert len(rig.ask(2, ListGroups())) == 1
 
 
 def test_a_reply_to_a_lost_connection_goes_nowhere_and_the_member_lives_on() -> None:
-    desk = Desk(group_initial_rebalance_delay_ms=3_000)
-    desk.connect(1)
-    (told,) = desk.ask(1, join())
+    rig = NodeRig(group_initial_rebalance_delay_ms=3_000)
+    rig.connect(1)
+    (told,) = rig.ask(1, join())
     assert isinstance(told, JoinGroupReply)
-    desk.ask(1, join(told.member_id))
-    desk.step(Lost(1))
-    desk.wait(3_000)
-    described = desk.ask_inside(DescribeGroups(("g",)))
+    rig.ask(1, join(told.member_id))
+    rig.step(Lost(1))
+    rig.wait(3_000)
+    described = rig.ask_inside(DescribeGroups(("g",)))
     assert described is not None
     assert described.groups[0].group_state == "CompletingRebalance"  # type: ignore[attr-defined]
-    assert described.groups[0].shard == desk.node.core.placement.shard_of("g")  # type: ignore[attr-defined]
+    assert described.groups[0].shard == rig.node.core.placement.shard_of("g")  # type: ignore[attr-defined]
 
 
 def test_a_question_from_inside_goes_through_the_same_gates() -> None:
-    desk = Desk()
-    refused = desk.ask_inside(JoinGroup("", 10_000))
+    rig = NodeRig()
+    refused = rig.ask_inside(JoinGroup("", 10_000))
     assert isinstance(refused, JoinGroupReply)
     assert refused.error_code is ErrorCode.INVALID_GROUP_ID
 
 
 def test_a_question_nobody_answers_is_refused() -> None:
-    refused = Desk().ask_inside(HEARTBEAT_OK)
+    refused = NodeRig().ask_inside(HEARTBEAT_OK)
     assert isinstance(refused, ErrorReply)
     assert refused.error_code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_stopping_leaves_nobody_waiting_for_a_group() -> None:
-    desk = Desk(group_initial_rebalance_delay_ms=3_000)
-    desk.connect(1)
-    (told,) = desk.ask(1, join())
+    rig = NodeRig(group_initial_rebalance_delay_ms=3_000)
+    rig.connect(1)
+    (told,) = rig.ask(1, join())
     assert isinstance(told, JoinGroupReply)
-    assert desk.ask(1, join(told.member_id)) == []
-    desk.step(Stopping())
-    codes = [message.error_code for message in desk.heard(1) if isinstance(message, JoinGroupReply)]
+    assert rig.ask(1, join(told.member_id)) == []
+    rig.step(Stopping())
+    codes = [message.error_code for message in rig.heard(1) if isinstance(message, JoinGroupReply)]
     assert codes == [ErrorCode.NOT_COORDINATOR]
-    (after,) = desk.ask(1, join(group_id="late"))
+    (after,) = rig.ask(1, join(group_id="late"))
     assert isinstance(after, JoinGroupReply)
     assert after.error_code is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_full_disk_refuses_writes_serves_reads_and_heals_when_there_is_room() -> None:
-    desk = Desk()
-    desk.make_topic()
-    member_id = alone(desk, desk.connect(1))
-    desk.store.disk_full = True
-    (refused,) = desk.ask(1, commit(7))
+    rig = NodeRig()
+    rig.make_topic()
+    member_id = alone(rig, rig.connect(1))
+    rig.store.disk_full = True
+    (refused,) = rig.ask(1, commit(7))
     assert isinstance(refused, OffsetCommitReply)
     assert refused.topics[0].partitions[0].error_code is ErrorCode.NOT_COORDINATOR
-    assert desk.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
-    assert len(desk.ask(1, OffsetFetch((OffsetFetchGroup("simple"),)))) == 1
-    desk.wait(1_000)
-    (stored,) = desk.ask(1, commit(7))
+    assert rig.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
+    assert len(rig.ask(1, OffsetFetch((OffsetFetchGroup("simple"),)))) == 1
+    rig.wait(1_000)
+    (stored,) = rig.ask(1, commit(7))
     assert isinstance(stored, OffsetCommitReply)
     assert stored.topics[0].partitions[0].error_code is ErrorCode.NONE
 
 
 def test_that_the_disk_is_full_is_told_once_and_so_is_that_it_has_room() -> None:
     disk = FaultyDisk()
-    desk = Desk(disk)
-    desk.make_topic()
+    rig = NodeRig(disk)
+    rig.make_topic()
     disk.spoil("write_at", errno.ENOSPC, "checkpoint")
     for _ in range(40):
-        desk.wait(1_000)
-        if not desk.store.disk_full:
+        rig.wait(1_000)
+        if not rig.store.disk_full:
             part = ProducePartition(0, encode_batch([(None, bytes(9_000))], timestamp_ms=1))
-            desk.ask_inside(Produce((ProduceTopic("orders", (part,)),)))
-    assert desk.complaints == ["the disk is full: ./muster-data is served, writes are refused until there is room"]
+            rig.ask_inside(Produce((ProduceTopic("orders", (part,)),)))
+    assert rig.complaints == ["the disk is full: ./muster-data is served, writes are refused until there is room"]
     disk.mend()
-    desk.wait(1_000)
-    assert desk.complaints[1:] == ["the disk has room again: ./muster-data takes writes"]
-    desk.wait(60_000)
-    assert len(desk.complaints) == 2
+    rig.wait(1_000)
+    assert rig.complaints[1:] == ["the disk has room again: ./muster-data takes writes"]
+    rig.wait(60_000)
+    assert len(rig.complaints) == 2
 
 
 def test_a_chore_is_due_once_and_never_before() -> None:
@@ -238,11 +238,11 @@ def test_a_chore_is_due_once_and_never_before() -> None:
 
 
 def test_the_node_counts_itself() -> None:
-    desk = Desk()
-    desk.make_topic()
-    alone(desk, desk.connect(1))
-    desk.ask(1, commit(7))
-    reply = desk.ask_inside(DescribeNode())
+    rig = NodeRig()
+    rig.make_topic()
+    alone(rig, rig.connect(1))
+    rig.ask(1, commit(7))
+    reply = rig.ask_inside(DescribeNode())
     assert isinstance(reply, DescribeNodeReply)
     assert reply.group_states["Stable"] == 1
     assert reply.gauges["members"] == 1
@@ -255,12 +255,12 @@ def test_the_node_counts_itself() -> None:
 
 
 def test_a_second_life_on_the_same_disk_knows_groups_offsets_topics_and_why_they_rebalanced() -> None:
-    desk = Desk()
-    desk.make_topic()
-    member_id = alone(desk, desk.connect(1))
-    desk.ask(1, commit(7))
-    desk.disk.crash()
-    again = Desk(desk.disk)
+    rig = NodeRig()
+    rig.make_topic()
+    member_id = alone(rig, rig.connect(1))
+    rig.ask(1, commit(7))
+    rig.disk.crash()
+    again = NodeRig(rig.disk)
     again.connect(1)
     assert again.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
     (fetched,) = again.ask(1, OffsetFetch((OffsetFetchGroup("simple"),)))
@@ -270,14 +270,14 @@ def test_a_second_life_on_the_same_disk_knows_groups_offsets_topics_and_why_they
 
 
 def test_a_damaged_shard_is_not_served_and_all_others_are() -> None:
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.ask(1, commit(7, "a"), commit(7, "b"), commit(7, "c"))
-    hurt = desk.node.core.shard_of("a").index
-    desk.store.close()
-    desk.disk.damage(f"data/__consumer_offsets-{hurt}/{0:020d}.log", 70, b"\xff\xff")
-    again = Desk(desk.disk)
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.ask(1, commit(7, "a"), commit(7, "b"), commit(7, "c"))
+    hurt = rig.node.core.shard_of("a").index
+    rig.store.close()
+    rig.disk.damage(f"data/__consumer_offsets-{hurt}/{0:020d}.log", 70, b"\xff\xff")
+    again = NodeRig(rig.disk)
     assert [shard.index for shard in again.node.core.shards if shard.failure] == [hurt]
     reply = again.ask_inside(DescribeNode())
     assert isinstance(reply, DescribeNodeReply)
@@ -289,8 +289,8 @@ def test_a_damaged_shard_is_not_served_and_all_others_are() -> None:
 
 
 def test_the_parts_of_a_node_are_there_before_any_group_is_loaded() -> None:
-    desk = Desk(SimDisk(1))
-    desk.make_topic()
-    core = make_core(Config(), desk.store, CountingIds(), {"native": ("desk", 9)}, Moment(0, 0))
+    rig = NodeRig(SimDisk(1))
+    rig.make_topic()
+    core = make_core(Config(), rig.store, CountingIds(), {"native": ("node", 9)}, Moment(0, 0))
     assert core.topics.topic_count == 1
     assert {shard.state for shard in core.shards} == {ShardState.LOADING}

@@ -22,33 +22,33 @@ from protocol.messages.node import (
     SaslHandshakeReply,
 )
 from tests.accounts.identity_provider import AUDIENCE, ISSUER, claims, key_set, rsa_key, token
-from tests.node.desk import WALL_MS
-from tests.node.test_audit_log import AuditedDesk
+from tests.node.node_rig import WALL_MS
+from tests.node.test_audit_log import AuditRig
 from tests.node.test_kafka import Peer
 from tests.node.test_logins import DELAY_MS, WRONG, log_in
 
 KEY = rsa_key()
 
 
-def oauth_desk(**settings: Any) -> AuditedDesk:
+def oauth_rig(**settings: Any) -> AuditRig:
     given: dict[str, Any] = {
         "sasl_enabled_mechanisms": Mechanisms(("OAUTHBEARER", "SCRAM-SHA-256")),
         "sasl_oauthbearer_expected_audience": Audiences((AUDIENCE,)),
         "sasl_oauthbearer_expected_issuer": ISSUER,
     }
-    desk = AuditedDesk(**given, **settings)
-    assert desk.node.core.tokens is not None
-    desk.node.core.tokens.set_keys(key_set(KEY))
-    return desk
+    rig = AuditRig(**given, **settings)
+    assert rig.node.core.tokens is not None
+    rig.node.core.tokens.set_keys(key_set(KEY))
+    return rig
 
 
 @pytest.fixture
-def desk() -> AuditedDesk:
-    return oauth_desk()
+def rig() -> AuditRig:
+    return oauth_rig()
 
 
-def enter(desk: AuditedDesk, peer: Peer, given: str) -> Any:
-    return log_in(desk, peer, "OAUTHBEARER", "", given)
+def enter(rig: AuditRig, peer: Peer, given: str) -> Any:
+    return log_in(rig, peer, "OAUTHBEARER", "", given)
 
 
 def show(peer: Peer, given: str) -> list[Any]:
@@ -64,143 +64,143 @@ def of_alice(**changed: Any) -> str:
     return token(KEY, claims(WALL_MS, **changed))
 
 
-def test_a_client_with_a_token_is_its_subject(desk: AuditedDesk) -> None:
-    peer = Peer(desk, 1)
-    reply = enter(desk, peer, of_alice())
+def test_a_client_with_a_token_is_its_subject(rig: AuditRig) -> None:
+    peer = Peer(rig, 1)
+    reply = enter(rig, peer, of_alice())
     assert (reply.error_code, reply.auth_bytes) == (ErrorCode.NONE, b"")
-    assert desk.node.core.connections[1].principal == "User:alice"
+    assert rig.node.core.connections[1].principal == "User:alice"
     (listed,) = peer.ask((ListGroups(), 4))
     assert isinstance(listed, ListGroupsReply)
-    (line,) = desk.told()
+    (line,) = rig.told()
     assert (line["event"], line["principal"], line["mechanism"]) == ("login", "User:alice", "OAUTHBEARER")
 
 
-def test_a_login_ends_with_its_token_or_before(desk: AuditedDesk) -> None:
-    peer = Peer(desk, 1)
-    assert enter(desk, peer, of_alice()).session_lifetime_ms == 300_000
-    desk.wait(200_000)
+def test_a_login_ends_with_its_token_or_before(rig: AuditRig) -> None:
+    peer = Peer(rig, 1)
+    assert enter(rig, peer, of_alice()).session_lifetime_ms == 300_000
+    rig.wait(200_000)
     later = token(KEY, claims(WALL_MS + 200_000))
-    assert enter(desk, peer, later).session_lifetime_ms == 300_000, "renewed on the connection"
-    desk.wait(299_999)
+    assert enter(rig, peer, later).session_lifetime_ms == 300_000, "renewed on the connection"
+    rig.wait(299_999)
     assert peer.ask((ListGroups(), 4))
-    desk.wait(1)
-    assert not peer.ask((ListGroups(), 4)) and "expired" in desk.closed[1]
-    short = oauth_desk(connections_max_reauth_ms=60_000)
+    rig.wait(1)
+    assert not peer.ask((ListGroups(), 4)) and "expired" in rig.closed[1]
+    short = oauth_rig(connections_max_reauth_ms=60_000)
     assert enter(short, Peer(short, 1), of_alice()).session_lifetime_ms == 60_000
 
 
 @pytest.mark.parametrize("given", [of_alice(aud="other"), token(rsa_key(), claims(WALL_MS)), "no.token", "x" * 40_000])
-def test_a_token_that_is_refused_is_told_in_kafkas_words_and_counts(desk: AuditedDesk, given: str) -> None:
-    peer = Peer(desk, 1)
+def test_a_token_that_is_refused_is_told_in_kafkas_words_and_counts(rig: AuditRig, given: str) -> None:
+    peer = Peer(rig, 1)
     client = SaslClient("OAUTHBEARER", "", given)
     (handshake,) = peer.ask((client.begin(), 1))
     first = client.on_reply(handshake)
     assert first is not None
     assert not peer.ask((first, 2))
-    desk.end_check()
+    rig.end_check()
     (told,) = peer.heard()
     assert isinstance(told, SaslAuthenticateReply) and told.auth_bytes == INVALID_TOKEN and not told.error_code
     last = client.on_reply(told)
     assert last == SaslAuthenticate(b"\x01")
     assert not peer.ask((last, 2)), "not before the delay"
-    desk.wait(DELAY_MS)
+    rig.wait(DELAY_MS)
     (refused,) = peer.heard()
     with pytest.raises(LoginRefused, match="invalid_token"):
         client.on_reply(refused)
-    assert 1 in desk.closed
-    (line,) = desk.told()
+    assert 1 in rig.closed
+    (line,) = rig.told()
     assert line["event"] == "login failed" and line["why"] and given not in json.dumps(line)
 
 
-def test_a_client_that_does_not_end_a_refused_login_is_limited_all_the_same(desk: AuditedDesk) -> None:
+def test_a_client_that_does_not_end_a_refused_login_is_limited_all_the_same(rig: AuditRig) -> None:
     for number in range(BURST):
-        show(Peer(desk, number + 1), "no.token")
-        desk.end_check()
-    assert not show(Peer(desk, 1_000), of_alice()) and not desk.checks
+        show(Peer(rig, number + 1), "no.token")
+        rig.end_check()
+    assert not show(Peer(rig, 1_000), of_alice()) and not rig.checks
 
 
-def test_a_refused_token_is_told_once_whether_the_client_ends_its_login_or_not(desk: AuditedDesk) -> None:
-    peer = Peer(desk, 1)
+def test_a_refused_token_is_told_once_whether_the_client_ends_its_login_or_not(rig: AuditRig) -> None:
+    peer = Peer(rig, 1)
     show(peer, "no.token")
-    desk.end_check()
-    (line,) = desk.told()
+    rig.end_check()
+    (line,) = rig.told()
     assert line["event"] == "login failed" and line["why"]
-    assert desk.node.core.counters["logins_failed"] == 1
+    assert rig.node.core.counters["logins_failed"] == 1
     peer.heard()
-    assert not peer.ask((ListGroups(), 4)) and "before the login is done" in desk.closed[1]
-    ending = Peer(desk, 2)
+    assert not peer.ask((ListGroups(), 4)) and "before the login is done" in rig.closed[1]
+    ending = Peer(rig, 2)
     show(ending, "no.token")
-    desk.end_check()
+    rig.end_check()
     ending.ask((SaslAuthenticate(b"\x01"), 2))
-    desk.wait(DELAY_MS)
-    assert desk.node.core.counters["logins_failed"] == 2
+    rig.wait(DELAY_MS)
+    assert rig.node.core.counters["logins_failed"] == 2
 
 
-def test_after_a_refusal_another_token_does_not_help(desk: AuditedDesk) -> None:
-    peer = Peer(desk, 1)
+def test_after_a_refusal_another_token_does_not_help(rig: AuditRig) -> None:
+    peer = Peer(rig, 1)
     show(peer, "no.token")
-    desk.end_check()
+    rig.end_check()
     peer.heard()
     good = f"n,,\x01auth=Bearer {of_alice()}\x01\x01".encode()
-    assert not peer.ask((SaslAuthenticate(good), 2)) and not desk.checks
-    desk.wait(DELAY_MS)
+    assert not peer.ask((SaslAuthenticate(good), 2)) and not rig.checks
+    rig.wait(DELAY_MS)
     (refused,) = peer.heard()
     assert refused.error_code is WRONG  # type: ignore[attr-defined]
 
 
-def test_nobody_asks_for_the_rights_of_another_or_changes_who_it_is(desk: AuditedDesk) -> None:
-    peer = Peer(desk, 1)
-    enter(desk, peer, of_alice())
-    desk.wait(2_000)
-    refused = enter(desk, peer, of_alice(sub="root"))
+def test_nobody_asks_for_the_rights_of_another_or_changes_who_it_is(rig: AuditRig) -> None:
+    peer = Peer(rig, 1)
+    enter(rig, peer, of_alice())
+    rig.wait(2_000)
+    refused = enter(rig, peer, of_alice(sub="root"))
     assert refused.error_code is WRONG
-    other = Peer(desk, 2)
+    other = Peer(rig, 2)
     client = SaslClient("OAUTHBEARER", "", "x")
     other.ask((client.begin(), 1))
     other.ask((SaslAuthenticate(f"n,a=root,\x01auth=Bearer {of_alice()}\x01\x01".encode()), 2))
-    desk.end_check()
+    rig.end_check()
     (told,) = other.heard()
     assert told == SaslAuthenticateReply(auth_bytes=INVALID_TOKEN)
 
 
-def test_native_clients_come_in_by_tokens_as_well(desk: AuditedDesk) -> None:
+def test_native_clients_come_in_by_tokens_as_well(rig: AuditRig) -> None:
     def say(number: int, auth_bytes: bytes) -> list[Any]:
-        replies = desk.ask(number, Login("OAUTHBEARER", auth_bytes))
-        if desk.checks:
-            desk.end_check()
-            replies = desk.heard(number)
+        replies = rig.ask(number, Login("OAUTHBEARER", auth_bytes))
+        if rig.checks:
+            rig.end_check()
+            replies = rig.heard(number)
         return replies
 
     first = SaslClient("OAUTHBEARER", "", of_alice())
     first.begin()
     message = first.on_reply(SaslHandshakeReply())
     assert message is not None
-    desk.connect(1)
+    rig.connect(1)
     assert say(1, message.auth_bytes) == [LoginReply(b"", True, 300_000)]
-    desk.connect(2)
+    rig.connect(2)
     bad = message.auth_bytes.replace(b"Bearer ", b"Bearer x")
     assert say(2, bad) == [LoginReply(INVALID_TOKEN, False, 0)]
     assert not say(2, b"\x01")
-    desk.wait(DELAY_MS)
-    (refused,) = desk.heard(2)
+    rig.wait(DELAY_MS)
+    (refused,) = rig.heard(2)
     assert isinstance(refused, LoginReply) and refused.error_code is WRONG
 
 
-def test_tokens_are_a_login_of_http_requests_too(desk: AuditedDesk) -> None:
+def test_tokens_are_a_login_of_http_requests_too(rig: AuditRig) -> None:
     for number, given in enumerate((of_alice(), of_alice(aud="other"), "é \x01", "")):
-        desk.step(PasswordGiven(number, None, Secret(given), "127.0.0.1"))
-        if desk.checks:
-            desk.end_check()
-        desk.wait(DELAY_MS)
-    assert desk.replied.pop(0) == HttpLoginReply("User:alice")
-    assert {one.error_code for one in desk.replied.values()} == {WRONG} and len(desk.replied) == 3  # type: ignore[attr-defined]
-    good, *bad = desk.told()
+        rig.step(PasswordGiven(number, None, Secret(given), "127.0.0.1"))
+        if rig.checks:
+            rig.end_check()
+        rig.wait(DELAY_MS)
+    assert rig.replied.pop(0) == HttpLoginReply("User:alice")
+    assert {one.error_code for one in rig.replied.values()} == {WRONG} and len(rig.replied) == 3  # type: ignore[attr-defined]
+    good, *bad = rig.told()
     assert (good["principal"], good["mechanism"], good["listener"]) == ("User:alice", "Bearer", "http")
     assert len(bad) == 3 and {one["event"] for one in bad} == {"login failed"}
 
 
 def test_without_an_identity_provider_a_token_is_no_login() -> None:
-    desk = AuditedDesk()
-    desk.step(PasswordGiven(1, None, Secret(of_alice()), "127.0.0.1"))
-    desk.wait(DELAY_MS)
-    assert desk.replied[1] == HttpLoginReply(error_code=WRONG)
+    rig = AuditRig()
+    rig.step(PasswordGiven(1, None, Secret(of_alice()), "127.0.0.1"))
+    rig.wait(DELAY_MS)
+    assert rig.replied[1] == HttpLoginReply(error_code=WRONG)

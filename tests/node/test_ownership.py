@@ -32,7 +32,7 @@ from protocol.messages.ownership import (
 )
 from protocol.streams_protocol import encode_streams_assignment
 from tests.groups.checks import check_kinds
-from tests.node.desk import NO_ROOM, Desk
+from tests.node.node_rig import NO_ROOM, NodeRig
 from tests.protocol.native import call, values_in
 from tests.simulation.disk import SimDisk
 
@@ -44,15 +44,15 @@ Threads = Mapping[int, int]
 class Streams:
     """A group of protocol type `streams` over `orders`; member `n` speaks over connection `n`."""
 
-    def __init__(self, desk: Desk, group_id: str = "g", protocol_type: str = "streams") -> None:
-        self.desk, self.group_id, self.protocol_type = desk, group_id, protocol_type
+    def __init__(self, rig: NodeRig, group_id: str = "g", protocol_type: str = "streams") -> None:
+        self.node_rig, self.group_id, self.protocol_type = rig, group_id, protocol_type
         self.members: dict[int, str] = {}
         self.generation = -1
 
     def join(self, number: int) -> None:
         """Ask to be in; the answer comes when all have asked."""
-        if number not in self.desk.received:
-            self.desk.connect(number)
+        if number not in self.node_rig.received:
+            self.node_rig.connect(number)
         message = JoinGroup(
             self.group_id,
             SESSION_MS,
@@ -67,10 +67,10 @@ class Streams:
 
     def settle(self, assignments: Mapping[int, Threads], absent: tuple[int, ...] = ()) -> None:
         """Let members learn their ids; the leader, which joined first, sends the assignments."""
-        self.desk.wait(0)
+        self.node_rig.wait(0)
         leader = -1
         for number in [one for one in assignments if one not in absent]:
-            reply: Any = self.desk.heard(number)[-1]
+            reply: Any = self.node_rig.heard(number)[-1]
             assert reply.error_code == NONE
             self.members[number], self.generation = reply.member_id, reply.generation_id
             if reply.leader == reply.member_id:
@@ -83,7 +83,7 @@ class Streams:
             if number in assignments and number not in absent:
                 self.ask_and_keep(number, self._sync(number, lines if number == leader else ()))
         for number in assignments:
-            self.desk.heard(number)
+            self.node_rig.heard(number)
 
     def _sync(self, number: int, lines: tuple[SyncGroupAssignment, ...]) -> SyncGroup:
         return SyncGroup(self.group_id, self.generation, self.members[number], assignments=lines)
@@ -117,36 +117,36 @@ class Streams:
         return {item.partition: (item.member_id, item.thread, item.epoch) for item in items}
 
     def ask(self, number: int, message: Any) -> Any:
-        reply = self.desk.ask(number, message)[-1]
+        reply = self.node_rig.ask(number, message)[-1]
         self.check()
         return reply
 
     def ask_and_keep(self, number: int, message: Any) -> None:
         """Send a request and keep its replies for later."""
-        self.desk.received[number] += self.desk.ask(number, message)
+        self.node_rig.received[number] += self.node_rig.ask(number, message)
         self.check()
 
     def check(self) -> None:
-        core = self.desk.node.core
+        core = self.node_rig.node.core
         for group in core.directory.values():
             check_kinds(group, core.purgatory)
 
     def beat(self, *numbers: int) -> None:
         for number in numbers:
-            self.desk.ask(number, Heartbeat(self.group_id, self.generation, self.members[number]))
+            self.node_rig.ask(number, Heartbeat(self.group_id, self.generation, self.members[number]))
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.make_topic()
-    return desk
+def rig() -> NodeRig:
+    rig = NodeRig()
+    rig.make_topic()
+    return rig
 
 
 @pytest.fixture
-def two(desk: Desk) -> Streams:
+def two(rig: NodeRig) -> Streams:
     """Member 1 has partitions 0 and 1 on its threads 0 and 1, member 2 partitions 2 and 3 on its thread 0."""
-    group = Streams(desk)
+    group = Streams(rig)
     group.join(1)
     group.settle({1: {0: 0, 1: 1}})
     group.join(2)
@@ -176,7 +176,7 @@ def test_what_is_assigned_to_another_or_to_another_thread_is_not_granted(two: St
 def test_a_claim_that_names_no_thread_is_refused(two: Streams) -> None:
     about = {"group_id": two.group_id, "member_id": two.members[1], "generation_id": two.generation}
     claim = call(1_000, "ClaimPartitions", **about, items=[{"topic": "orders", "partition": 0}])
-    (reply,) = (one.data for one in two.desk.node.step(Received(1, claim), Moment(0, 0)) if isinstance(one, Send))
+    (reply,) = (one.data for one in two.node_rig.node.step(Received(1, claim), Moment(0, 0)) if isinstance(one, Send))
     ((_kind, number, error, result),) = values_in(reply)
     assert (number, error[:3], result) == (1_000, [42, "INVALID_REQUEST", "items[0].thread: is required"], None)
     assert two.owners() == {}
@@ -192,17 +192,17 @@ def test_one_item_refused_grants_none(two: Streams) -> None:
     assert two.owners() == {}
 
 
-def test_a_partition_that_cannot_be_is_not_granted_whatever_the_leader_says(desk: Desk) -> None:
-    group = Streams(desk)
+def test_a_partition_that_cannot_be_is_not_granted_whatever_the_leader_says(rig: NodeRig) -> None:
+    group = Streams(rig)
     group.join(1)
     group.settle({1: {-1: 0}})
     assert [item.error_code for item in group.claim(1, {-1: 0}).items] == [ErrorCode.NOT_ASSIGNED]
 
 
-def test_an_assignment_nobody_can_read_assigns_nothing(desk: Desk) -> None:
-    group = Streams(desk)
+def test_an_assignment_nobody_can_read_assigns_nothing(rig: NodeRig) -> None:
+    group = Streams(rig)
     group.join(1)
-    reply: Any = desk.heard(1)[-1]
+    reply: Any = rig.heard(1)[-1]
     group.members[1], group.generation = reply.member_id, reply.generation_id
     group.ask(
         1, SyncGroup("g", group.generation, reply.member_id, assignments=(SyncGroupAssignment(reply.member_id, b"?"),))
@@ -222,23 +222,23 @@ def test_nothing_is_claimed_in_a_rebalance(two: Streams) -> None:
     two.join(1)  # it leads, so this is a rebalance
     assert two.claim(2, {2: 0}).error_code == ErrorCode.REBALANCE_IN_PROGRESS, "while members join"
     two.join(2)
-    two.desk.heard(1)
-    two.desk.heard(2)
+    two.node_rig.heard(1)
+    two.node_rig.heard(2)
     two.generation += 1
     assert two.claim(2, {2: 0}).error_code == ErrorCode.REBALANCE_IN_PROGRESS, "while they wait for their shares"
 
 
-def test_a_consumer_group_has_no_registry(desk: Desk) -> None:
-    group = Streams(desk, "c", "consumer")
+def test_a_consumer_group_has_no_registry(rig: NodeRig) -> None:
+    group = Streams(rig, "c", "consumer")
     group.join(1)
     group.settle({1: {0: 0}})
     assert group.claim(1, {0: 0}).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_a_consumer_cannot_join_streams(two: Streams) -> None:
-    stranger = Streams(two.desk, "g", "consumer")
+    stranger = Streams(two.node_rig, "g", "consumer")
     stranger.join(7)
-    reply: Any = stranger.desk.heard(7)[-1]
+    reply: Any = stranger.node_rig.heard(7)[-1]
     assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -283,11 +283,11 @@ def test_a_fetch_by_a_grant_that_does_not_hold_is_refused_alone(two: Streams) ->
 def test_a_waiting_fetch_learns_that_its_grant_is_gone(two: Streams) -> None:
     epoch = two.epochs(1, {0: 0})[0]
     parts = (FetchPartition(0, 0, owner_epoch=epoch),)
-    two.desk.connect(8)
-    two.desk.ask(8, Fetch((FetchTopic("orders", parts),), 400, group_id="g", member_id=two.members[1]))
+    two.node_rig.connect(8)
+    two.node_rig.ask(8, Fetch((FetchTopic("orders", parts),), 400, group_id="g", member_id=two.members[1]))
     two.release(1)
-    two.desk.wait(400)
-    reply: Any = two.desk.heard(8)[-1]
+    two.node_rig.wait(400)
+    reply: Any = two.node_rig.heard(8)[-1]
     assert reply.responses[0].partitions[0].error_code == NOT_OWNER
 
 
@@ -305,26 +305,26 @@ def test_leaving_ends_what_the_member_owned(two: Streams) -> None:
 
 def test_a_silent_member_owns_until_its_session_is_over(two: Streams) -> None:
     two.epochs(2, {2: 0})
-    two.desk.wait(SESSION_MS - 1_000)
+    two.node_rig.wait(SESSION_MS - 1_000)
     two.beat(1)
     assert 2 in two.owners()
-    two.desk.wait(1_000)
+    two.node_rig.wait(1_000)
     assert two.owners() == {}
 
 
 def test_who_misses_the_rebalance_owns_until_its_lease_is_over(two: Streams) -> None:
     two.epochs(2, {2: 0})
-    two.desk.wait(1_000)
+    two.node_rig.wait(1_000)
     two.beat(2)
     two.join(1)  # it leads, so this is a rebalance
-    two.desk.wait(REBALANCE_MS)
+    two.node_rig.wait(REBALANCE_MS)
     two.settle({1: {0: 0, 1: 1, 2: 0, 3: 0}})
     reply = two.claim(1, {2: 0, 3: 0})
     assert [(item.error_code, item.owner) for item in reply.items] == [(OWNED, two.members[2]), (NONE, None)]
-    two.desk.wait(SESSION_MS - REBALANCE_MS - 1)
+    two.node_rig.wait(SESSION_MS - REBALANCE_MS - 1)
     two.beat(1)
     assert 2 in two.owners()
-    two.desk.wait(1)
+    two.node_rig.wait(1)
     assert two.epochs(1, {2: 0, 3: 0}) == {2: 2, 3: 1}
 
 
@@ -332,9 +332,9 @@ def test_grants_and_epochs_outlive_a_crash_and_leases_begin_anew(two: Streams) -
     two.epochs(1, {0: 0})
     two.epochs(2, {2: 0})
     two.release(1)
-    disk: SimDisk = two.desk.disk
+    disk: SimDisk = two.node_rig.disk
     disk.crash()
-    after = Desk(disk)
+    after = NodeRig(disk)
     again = Streams(after)
     again.members, again.generation = two.members, two.generation
     for number in (1, 2):
@@ -349,9 +349,9 @@ def test_grants_and_epochs_outlive_a_clean_stop(two: Streams) -> None:
     two.epochs(1, {0: 0})
     two.epochs(2, {2: 0})
     two.release(1)
-    two.desk.step(Stopping())
-    assert two.desk.store.close(two.desk.node.snapshots())
-    after = Desk(two.desk.disk)
+    two.node_rig.step(Stopping())
+    assert two.node_rig.store.close(two.node_rig.node.snapshots())
+    after = NodeRig(two.node_rig.disk)
     assert after.node.loads.progress().from_snapshots > 0
     again = Streams(after)
     again.members, again.generation = two.members, two.generation
@@ -363,10 +363,10 @@ def test_grants_and_epochs_outlive_a_clean_stop(two: Streams) -> None:
 def test_an_owner_that_is_no_member_gets_a_full_lease_after_a_crash(two: Streams) -> None:
     two.epochs(2, {2: 0})
     two.join(1)
-    two.desk.wait(REBALANCE_MS)
+    two.node_rig.wait(REBALANCE_MS)
     two.settle({1: {0: 0, 1: 1, 2: 0, 3: 0}})
-    two.desk.disk.crash()
-    after = Desk(two.desk.disk)
+    two.node_rig.disk.crash()
+    after = NodeRig(two.node_rig.disk)
     again = Streams(after)
     again.members, again.generation = two.members, two.generation
     after.connect(1)
@@ -381,11 +381,11 @@ def test_an_owner_that_is_no_member_gets_a_full_lease_after_a_crash(two: Streams
 def test_what_the_log_has_no_room_for_ends_when_it_has(two: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     two.epochs(2, {2: 0})
     with monkeypatch.context() as full:
-        full.setattr(two.desk.store, "_wal_append", lambda _name, _batch: NO_ROOM)
+        full.setattr(two.node_rig.store, "_wal_append", lambda _name, _batch: NO_ROOM)
         two.ask(2, LeaveGroup("g", (LeavingMember(two.members[2]),)))
-        two.desk.wait(500)
+        two.node_rig.wait(500)
         assert 2 in two.owners()
-    two.desk.wait(1_000)
+    two.node_rig.wait(1_000)
     assert two.owners() == {}
 
 
@@ -394,6 +394,6 @@ def test_a_deleted_group_takes_its_registry_along(two: Streams) -> None:
     for number in (1, 2):
         two.ask(number, LeaveGroup("g", (LeavingMember(two.members[number]),)))
     assert two.ask(1, DeleteGroups(("g",))).results[0].error_code == NONE
-    assert two.desk.node.core.find("g")[1] is None
-    two.desk.disk.crash()
-    assert Desk(two.desk.disk).node.core.find("g")[1] is None
+    assert two.node_rig.node.core.find("g")[1] is None
+    two.node_rig.disk.crash()
+    assert NodeRig(two.node_rig.disk).node.core.find("g")[1] is None

@@ -15,7 +15,7 @@ from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.record_batch import encode_batch
 from protocol.session import RequestRef
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 
 BATCH = encode_batch([(None, bytes(30_000))], timestamp_ms=WALL_MS)
 
@@ -32,75 +32,75 @@ def offset_of(reply: Message) -> int:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def rig() -> NodeRig:
     """Nothing makes write-ahead segments."""
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.connect(2)
-    desk.holds_jobs = True
-    return desk
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.connect(2)
+    rig.holds_jobs = True
+    return rig
 
 
-def produced_until_it_waits(desk: Desk) -> int:
+def produced_until_it_waits(rig: NodeRig) -> int:
     for count in range(100):
-        if not desk.ask(1, producing()):
+        if not rig.ask(1, producing()):
             return count
     raise AssertionError("it never waited")
 
 
-def end_jobs(desk: Desk) -> None:
+def end_jobs(rig: NodeRig) -> None:
     """The one that is under way, and those that follow from it."""
-    while desk.jobs:
-        desk.end_job()
+    while rig.jobs:
+        rig.end_job()
 
 
-def test_a_producer_waits_for_the_next_segment_and_is_told_no_error(desk: Desk) -> None:
-    stored = produced_until_it_waits(desk)
+def test_a_producer_waits_for_the_next_segment_and_is_told_no_error(rig: NodeRig) -> None:
+    stored = produced_until_it_waits(rig)
     assert stored > 5
-    assert desk.ask(1, producing(), producing()) == []
-    assert desk.node.core.waiting_produces.bytes == 3 * size_of(producing())
-    end_jobs(desk)
-    assert [offset_of(reply) for reply in desk.heard(1)] == [stored, stored + 1, stored + 2]
-    assert desk.node.core.waiting_produces.bytes == 0
+    assert rig.ask(1, producing(), producing()) == []
+    assert rig.node.core.waiting_produces.bytes == 3 * size_of(producing())
+    end_jobs(rig)
+    assert [offset_of(reply) for reply in rig.heard(1)] == [stored, stored + 1, stored + 2]
+    assert rig.node.core.waiting_produces.bytes == 0
 
 
-def test_who_comes_later_does_not_overtake(desk: Desk) -> None:
-    stored = produced_until_it_waits(desk)
+def test_who_comes_later_does_not_overtake(rig: NodeRig) -> None:
+    stored = produced_until_it_waits(rig)
     small = Produce((ProduceTopic("orders", (ProducePartition(0, encode_batch([(None, b"x")], timestamp_ms=1)),)),))
-    assert desk.ask(2, small) == []
-    end_jobs(desk)
-    assert offset_of(desk.heard(1)[0]) == stored
-    assert offset_of(desk.heard(2)[0]) == stored + 1
+    assert rig.ask(2, small) == []
+    end_jobs(rig)
+    assert offset_of(rig.heard(1)[0]) == stored
+    assert offset_of(rig.heard(2)[0]) == stored + 1
 
 
-def test_commits_do_not_wait_with_it(desk: Desk) -> None:
-    produced_until_it_waits(desk)
-    (reply,) = desk.ask(2, OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),)),)))
+def test_commits_do_not_wait_with_it(rig: NodeRig) -> None:
+    produced_until_it_waits(rig)
+    (reply,) = rig.ask(2, OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),)),)))
     assert isinstance(reply, OffsetCommitReply)
     assert reply.topics[0].partitions[0].error_code is ErrorCode.NONE
 
 
-def test_a_full_disk_is_said_and_not_waited_for(desk: Desk) -> None:
-    produced_until_it_waits(desk)
-    desk.fill_disk()
-    end_jobs(desk)
-    (reply,) = desk.heard(1)
+def test_a_full_disk_is_said_and_not_waited_for(rig: NodeRig) -> None:
+    produced_until_it_waits(rig)
+    rig.fill_disk()
+    end_jobs(rig)
+    (reply,) = rig.heard(1)
     assert isinstance(reply, ProduceReply)
     assert reply.responses[0].partition_responses[0].error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_what_waits_is_bounded() -> None:
-    desk = Desk(max_unflushed_bytes=100_000)
-    desk.make_topic()
-    desk.connect(1)
-    desk.holds_jobs = True
-    produced_until_it_waits(desk)
-    replies = desk.ask(1, *[producing()] * 4)
+    rig = NodeRig(max_unflushed_bytes=100_000)
+    rig.make_topic()
+    rig.connect(1)
+    rig.holds_jobs = True
+    produced_until_it_waits(rig)
+    replies = rig.ask(1, *[producing()] * 4)
     assert [
         reply.responses[0].partition_responses[0].error_code for reply in replies if isinstance(reply, ProduceReply)
     ] == [ErrorCode.REQUEST_TIMED_OUT] * 2
-    assert desk.node.core.waiting_produces.bytes == 3 * size_of(producing()) <= 100_000
+    assert rig.node.core.waiting_produces.bytes == 3 * size_of(producing()) <= 100_000
 
 
 def waiting(connection: int, number: int, size: int) -> QueuedProduce:
@@ -150,23 +150,23 @@ def costly() -> Produce:
 
 
 def test_a_costly_request_is_done_in_slices_and_others_come_in_between() -> None:
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.connect(2)
-    assert desk.ask(1, costly()) == []
-    (beat,) = desk.ask(2, Heartbeat("g", 1, "m"))
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.connect(2)
+    assert rig.ask(1, costly()) == []
+    (beat,) = rig.ask(2, Heartbeat("g", 1, "m"))
     assert isinstance(beat, HeartbeatReply)
     small = Produce((ProduceTopic("orders", (ProducePartition(0, encode_batch([(None, b"x")], timestamp_ms=1)),)),))
-    assert desk.ask(2, small) == [], "it waits for its turn"
+    assert rig.ask(2, small) == [], "it waits for its turn"
     steps = 0
-    while not (replies := desk.heard(1)) and steps < 100:
-        desk.wait(40)
+    while not (replies := rig.heard(1)) and steps < 100:
+        rig.wait(40)
         steps += 1
     assert 2 <= steps < 20
     assert isinstance(replies[0], ProduceReply)
     assert {part.error_code for part in replies[0].responses[0].partition_responses} == {ErrorCode.NONE}
-    assert isinstance(desk.heard(2)[0], ProduceReply)
+    assert isinstance(rig.heard(2)[0], ProduceReply)
 
 
 def test_a_slice_that_took_longer_than_was_thought_is_followed_by_a_rest() -> None:
@@ -185,13 +185,13 @@ def test_a_slice_that_took_longer_than_was_thought_is_followed_by_a_rest() -> No
 
 
 @pytest.fixture
-def held() -> Desk:
+def held() -> NodeRig:
     """A disk that syncs nothing until it is told to."""
-    desk = Desk()
-    desk.make_topic()
-    desk.connect(1)
-    desk.holds_disk = True
-    return desk
+    rig = NodeRig()
+    rig.make_topic()
+    rig.connect(1)
+    rig.holds_disk = True
+    return rig
 
 
 def errors_of(reply: Message) -> list[ErrorCode]:
@@ -199,11 +199,11 @@ def errors_of(reply: Message) -> list[ErrorCode]:
     return [part.error_code for topic in reply.responses for part in topic.partition_responses]
 
 
-def waiting_to_be_durable(desk: Desk) -> int:
-    return desk.node.core.purgatory.by_kind.get("produce", 0)
+def waiting_to_be_durable(rig: NodeRig) -> int:
+    return rig.node.core.purgatory.by_kind.get("produce", 0)
 
 
-def test_records_wait_in_the_purgatory_until_they_are_durable(held: Desk) -> None:
+def test_records_wait_in_the_purgatory_until_they_are_durable(held: NodeRig) -> None:
     assert held.ask(1, producing()) == []
     assert waiting_to_be_durable(held) == 1
     held.flush()
@@ -211,7 +211,7 @@ def test_records_wait_in_the_purgatory_until_they_are_durable(held: Desk) -> Non
     assert waiting_to_be_durable(held) == 0
 
 
-def test_a_flush_answers_only_those_that_it_covers(held: Desk) -> None:
+def test_a_flush_answers_only_those_that_it_covers(held: NodeRig) -> None:
     held.ask(1, producing(0))
     held.ask(1, producing(1))
     held.flush()
@@ -221,7 +221,7 @@ def test_a_flush_answers_only_those_that_it_covers(held: Desk) -> None:
     assert [offset_of(reply) for reply in held.heard(1)] == [0]
 
 
-def test_records_that_are_not_durable_in_time_are_told_so_once_and_stored_all_the_same(held: Desk) -> None:
+def test_records_that_are_not_durable_in_time_are_told_so_once_and_stored_all_the_same(held: NodeRig) -> None:
     assert held.ask(1, structs.replace(producing(), timeout_ms=2_000)) == []
     held.wait(1_999)
     assert held.heard(1) == []
@@ -235,6 +235,6 @@ def test_records_that_are_not_durable_in_time_are_told_so_once_and_stored_all_th
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_without_acks_of_all_nothing_waits_for_the_disk(held: Desk, acks: int) -> None:
+def test_without_acks_of_all_nothing_waits_for_the_disk(held: NodeRig, acks: int) -> None:
     held.ask(1, structs.replace(producing(), acks=acks))
     assert waiting_to_be_durable(held) == 0

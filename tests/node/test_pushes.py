@@ -24,7 +24,7 @@ class Player:
 
     def __init__(self, rig: Rig, number: int, *, is_deaf: bool = False) -> None:
         self.rig, self.name, self.is_deaf = rig, f"m{number}", is_deaf
-        self.connection = rig.desk.connect(number + 10)
+        self.connection = rig.node_rig.connect(number + 10)
         self.epoch = self.beats = self.pushes = 0
         self.owned: tuple[TopicIdPartitions, ...] = ()
         self.next_ms = 0
@@ -49,27 +49,27 @@ class Player:
         )
 
     def leave(self) -> None:
-        self.rig.desk.ask(self.connection, ConsumerGroupHeartbeat("g", self.name, LEAVING))
+        self.rig.node_rig.ask(self.connection, ConsumerGroupHeartbeat("g", self.name, LEAVING))
 
     def _ask(self, request: ConsumerGroupHeartbeat) -> None:
         self.beats += 1
-        self.next_ms = self.rig.desk.now_ms + HEARTBEAT_MS
-        self._hear(*self.rig.desk.ask(self.connection, request))
+        self.next_ms = self.rig.node_rig.now_ms + HEARTBEAT_MS
+        self._hear(*self.rig.node_rig.ask(self.connection, request))
 
     def hear(self) -> None:
-        self._hear(*self.rig.desk.heard(self.connection))
+        self._hear(*self.rig.node_rig.heard(self.connection))
 
     def _hear(self, *messages: object) -> None:
         for message in messages:
             if isinstance(message, AssignmentChanged):
                 self.pushes += 1
-                self.next_ms = self.next_ms if self.is_deaf else self.rig.desk.now_ms
+                self.next_ms = self.next_ms if self.is_deaf else self.rig.node_rig.now_ms
             elif isinstance(message, ConsumerGroupHeartbeatReply):
                 assert not message.error_code
                 self.epoch = message.member_epoch
                 if message.assignment is not None and message.assignment.topic_partitions != self.owned:
                     self.owned = message.assignment.topic_partitions
-                    self.next_ms = self.rig.desk.now_ms
+                    self.next_ms = self.rig.node_rig.now_ms
 
 
 class Team:
@@ -77,7 +77,7 @@ class Team:
 
     def __init__(self, members: int, partitions: int, *, is_deaf: bool = False, interval_ms: int = 0) -> None:
         self.rig = Rig(group_consumer_assignment_interval_ms=interval_ms)
-        self.rig.desk.make_topic("W", partitions)
+        self.rig.node_rig.make_topic("W", partitions)
         self.partitions, self.is_deaf = partitions, is_deaf
         self.members: list[Player] = []
         for _ in range(members):
@@ -95,21 +95,21 @@ class Team:
 
     def settle(self) -> int:
         """Let time pass until everybody has its share, and nothing is said; return how long that took, in ms."""
-        desk = self.rig.desk
-        began_ms = desk.now_ms
+        node_rig = self.rig.node_rig
+        began_ms = node_rig.now_ms
         while True:
-            desk.wake_until_idle()
+            node_rig.wake_until_idle()
             for one in self.members:
                 one.hear()
-                while one.next_ms <= desk.now_ms:
+                while one.next_ms <= node_rig.now_ms:
                     one.beat()
             next_ms = min(one.next_ms for one in self.members)
-            if next_ms > desk.now_ms and not any(desk.received[one.connection] for one in self.members):
+            if next_ms > node_rig.now_ms and not any(node_rig.received[one.connection] for one in self.members):
                 if self.is_balanced:
-                    return desk.now_ms - began_ms
-                assert desk.now_ms - began_ms < 60_000, "nobody converges"
-                due_ms = desk.node.next_deadline_ms
-                desk.now_ms = next_ms if due_ms is None else max(min(next_ms, due_ms), desk.now_ms)
+                    return node_rig.now_ms - began_ms
+                assert node_rig.now_ms - began_ms < 60_000, "nobody converges"
+                due_ms = node_rig.node.next_deadline_ms
+                node_rig.now_ms = next_ms if due_ms is None else max(min(next_ms, due_ms), node_rig.now_ms)
 
     def count(self) -> tuple[int, int]:
         """Return how many heartbeats were sent, and how many pushes came."""
@@ -148,7 +148,7 @@ def test_only_who_waits_for_what_became_free_is_told() -> None:
 def test_what_a_member_holds_that_goes_is_given_to_who_waits_for_it(ends: str) -> None:
     """`m1` is told to give up half, and does not; `m2` waits for that half."""
     rig = Rig(group_consumer_session_timeout_ms=45_000)
-    rig.desk.make_topic("W", 4)
+    rig.node_rig.make_topic("W", 4)
     first = Player(rig, 1)
     second = Player(rig, 2)
     first.beat()
@@ -157,12 +157,12 @@ def test_what_a_member_holds_that_goes_is_given_to_who_waits_for_it(ends: str) -
         first.leave()
     else:
         timeout_ms = 45_000 if ends == "falls silent" else 60_000
-        while rig.desk.now_ms < timeout_ms:
-            rig.desk.wait(1_000)
+        while rig.node_rig.now_ms < timeout_ms:
+            rig.node_rig.wait(1_000)
             second.hear()
-            assert second.pushes == 0 or rig.desk.now_ms == timeout_ms
+            assert second.pushes == 0 or rig.node_rig.now_ms == timeout_ms
             second.beat()
-            if ends == "does not revoke" and rig.desk.now_ms < timeout_ms:
+            if ends == "does not revoke" and rig.node_rig.now_ms < timeout_ms:
                 first.beat(is_mute=True)
     second.hear()
     assert second.pushes == 2, "one for what is free, one for the target that is due"
@@ -174,11 +174,11 @@ def test_a_target_that_is_due_is_computed_by_heartbeats_that_were_asked_for() ->
     took: dict[bool, tuple[int, int]] = {}
     for is_deaf in (True, False):
         team = Team(3, 12, is_deaf=is_deaf, interval_ms=1_000)
-        team.rig.desk.now_ms += 1_500
+        team.rig.node_rig.now_ms += 1_500
         team.add()
         team.add()
         joined = team.settle()
-        team.rig.desk.now_ms += 1_500
+        team.rig.node_rig.now_ms += 1_500
         team.members.pop(0).leave()
         took[is_deaf] = joined, team.settle()
     assert took[False] == (1_000, 0)
@@ -189,7 +189,7 @@ def test_a_group_that_nobody_can_be_told_of_keeps_its_target_until_a_heartbeat()
     rig = Rig(group_consumer_assignment_interval_ms=1_000)
     rig.join("A", "T")
     rig.join("B", "T")
-    rig.desk.wait(4_000)
+    rig.node_rig.wait(4_000)
     assert rig.epochs == "Assigning 3/2"
     rig.beat("B", 2)
     assert rig.epochs == "Reconciling 3/3"

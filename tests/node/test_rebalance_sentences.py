@@ -10,151 +10,151 @@ from diagnosis.rebalances import noted_rebalances, sentence
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import HoldGroup, LeaveGroup, LeavingMember, ListedNote, ListNotes, ListNotesReply
 from protocol.messages.node import Hello, Measure, MeasureReply
-from tests.node.desk import LIMITS
-from tests.node.operated import Clinic
+from tests.node.node_rig import LIMITS
+from tests.node.operated import DiagnosisRig
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 STRANGER = 7
 
 
-def team(clinic: Clinic | None = None, **more: object) -> Clinic:
+def team(rig: DiagnosisRig | None = None, **more: object) -> DiagnosisRig:
     """A Stable group of three, of which the second takes two seconds to join again."""
-    clinic = clinic or Clinic()
+    rig = rig or DiagnosisRig()
     for number, host in enumerate(HOSTS):
-        clinic.member("g", f"app-{number}", host, slow_ms=2_000 if number == 1 else 0, **more)
-    clinic.run(8_000)
-    return clinic
+        rig.member("g", f"app-{number}", host, slow_ms=2_000 if number == 1 else 0, **more)
+    rig.run(8_000)
+    return rig
 
 
-def by_a_stranger(clinic: Clinic) -> None:
-    clinic.connect_from(STRANGER, "10.0.0.66", 666)
-    clinic.ask(STRANGER, Hello("stranger", "1.0"))
+def by_a_stranger(rig: DiagnosisRig) -> None:
+    rig.connect_from(STRANGER, "10.0.0.66", 666)
+    rig.ask(STRANGER, Hello("stranger", "1.0"))
 
 
-def told(clinic: Clinic) -> list[str]:
-    reply = clinic.ask_inside(ListNotes("g", limit=100))
+def told(rig: DiagnosisRig) -> list[str]:
+    reply = rig.ask_inside(ListNotes("g", limit=100))
     assert isinstance(reply, ListNotesReply)
     return [sentence(one) for one in noted_rebalances(reply.notes)]
 
 
-def joined() -> Clinic:
-    clinic = team()
-    clinic.member("g", "new", "10.0.0.4")
-    return clinic
+def joined() -> DiagnosisRig:
+    rig = team()
+    rig.member("g", "new", "10.0.0.4")
+    return rig
 
 
-def leader_rejoined() -> Clinic:
-    clinic = team()
-    clinic.members[0].join()
-    return clinic
+def leader_rejoined() -> DiagnosisRig:
+    rig = team()
+    rig.members[0].join()
+    return rig
 
 
-def metadata_changed() -> Clinic:
-    clinic = team()
-    clinic.members[1].topics = ("orders", "more")
-    clinic.members[1].join()
-    return clinic
+def metadata_changed() -> DiagnosisRig:
+    rig = team()
+    rig.members[1].topics = ("orders", "more")
+    rig.members[1].join()
+    return rig
 
 
-def static_replaced() -> Clinic:
-    clinic = Clinic()
+def static_replaced() -> DiagnosisRig:
+    rig = DiagnosisRig()
     for name, host in (("app-0", HOSTS[0]), ("app-1", HOSTS[1])):
-        clinic.member("g", name, host, assignor="range,sticky", instance_id=name)
-    clinic.run(8_000)
-    clinic.members[1].close()
-    clinic.member("g", "app-2", HOSTS[2], assignor="sticky", instance_id="app-1")
-    return clinic
+        rig.member("g", name, host, assignor="range,sticky", instance_id=name)
+    rig.run(8_000)
+    rig.members[1].close()
+    rig.member("g", "app-2", HOSTS[2], assignor="sticky", instance_id="app-1")
+    return rig
 
 
-def left() -> Clinic:
-    clinic = team()
-    clinic.members[0].close()
-    return clinic
+def left() -> DiagnosisRig:
+    rig = team()
+    rig.members[0].close()
+    return rig
 
 
-def polled_too_late() -> Clinic:
-    clinic = team(poll_ms=30_000)
-    clinic.members[0].commit(1, 1)
-    clinic.members[0].is_hung = True
-    clinic.run(30_000)
-    clinic.members[0].poll_too_late()
-    clinic.members.remove(clinic.members[0])
-    return clinic
+def polled_too_late() -> DiagnosisRig:
+    rig = team(poll_ms=30_000)
+    rig.members[0].commit(1, 1)
+    rig.members[0].is_hung = True
+    rig.run(30_000)
+    rig.members[0].poll_too_late()
+    rig.members.remove(rig.members[0])
+    return rig
 
 
-def evicted() -> Clinic:
-    clinic = team()
-    by_a_stranger(clinic)
-    clinic.ask(STRANGER, LeaveGroup("g", (LeavingMember(clinic.members[0].member_id, None, "it hangs"),)))
-    clinic.members.remove(clinic.members[0])
-    return clinic
+def evicted() -> DiagnosisRig:
+    rig = team()
+    by_a_stranger(rig)
+    rig.ask(STRANGER, LeaveGroup("g", (LeavingMember(rig.members[0].member_id, None, "it hangs"),)))
+    rig.members.remove(rig.members[0])
+    return rig
 
 
-def silent() -> Clinic:
-    clinic = team()
-    clinic.members[0].kill()
-    clinic.run(45_000)
-    return clinic
+def silent() -> DiagnosisRig:
+    rig = team()
+    rig.members[0].kill()
+    rig.run(45_000)
+    return rig
 
 
-def never_synced() -> Clinic:
-    clinic = team(poll_ms=20_000)
-    clinic.members[0].never_syncs = True
-    clinic.members[2].close()
-    clinic.run(30_000)
-    return clinic
+def never_synced() -> DiagnosisRig:
+    rig = team(poll_ms=20_000)
+    rig.members[0].never_syncs = True
+    rig.members[2].close()
+    rig.run(30_000)
+    return rig
 
 
-def not_rejoined() -> Clinic:
-    clinic = team(poll_ms=20_000)
-    clinic.members[0].slow_ms = 60_000
-    clinic.members[2].close()
-    clinic.run(20_000)
-    return clinic
+def not_rejoined() -> DiagnosisRig:
+    rig = team(poll_ms=20_000)
+    rig.members[0].slow_ms = 60_000
+    rig.members[2].close()
+    rig.run(20_000)
+    return rig
 
 
-def not_stored() -> Clinic:
-    clinic = team()
-    clinic.members[0].user_data = bytes(LIMITS.max_batch_bytes)
-    clinic.members[2].close()
-    clinic.run(5_500)
-    clinic.members[0].user_data = None
-    return clinic
+def not_stored() -> DiagnosisRig:
+    rig = team()
+    rig.members[0].user_data = bytes(LIMITS.max_batch_bytes)
+    rig.members[2].close()
+    rig.run(5_500)
+    rig.members[0].user_data = None
+    return rig
 
 
-def too_large() -> Clinic:
+def too_large() -> DiagnosisRig:
     old = team()
     old.disk.crash()
-    clinic = Clinic(disk=old.disk, group_max_size=2)
+    rig = DiagnosisRig(disk=old.disk, group_max_size=2)
     for one in old.members:
-        clinic.member("g", one.name, one.host).member_id = one.member_id
-    return clinic
+        rig.member("g", one.name, one.host).member_id = one.member_id
+    return rig
 
 
-def downgraded() -> Clinic:
-    clinic = team(Clinic(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer"))))
-    clinic.connect_from(STRANGER, "10.0.0.66", 666)
-    clinic.ask(STRANGER, Hello("modern", "1.0"))
+def downgraded() -> DiagnosisRig:
+    rig = team(DiagnosisRig(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer"))))
+    rig.connect_from(STRANGER, "10.0.0.66", 666)
+    rig.ask(STRANGER, Hello("modern", "1.0"))
 
     def beat(epoch: int, **more: object) -> None:
-        clinic.ask(STRANGER, ConsumerGroupHeartbeat("g", "modern", epoch, **more))  # type: ignore[arg-type]
+        rig.ask(STRANGER, ConsumerGroupHeartbeat("g", "modern", epoch, **more))  # type: ignore[arg-type]
 
     beat(0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=())
-    clinic.run(8_000)
+    rig.run(8_000)
     beat(-1)
-    return clinic
+    return rig
 
 
-def hold_over() -> Clinic:
-    clinic = team()
-    by_a_stranger(clinic)
-    clinic.ask(STRANGER, HoldGroup("g", 10_000))
-    clinic.members[0].close()
-    clinic.run(10_000)
-    return clinic
+def hold_over() -> DiagnosisRig:
+    rig = team()
+    by_a_stranger(rig)
+    rig.ask(STRANGER, HoldGroup("g", 10_000))
+    rig.members[0].close()
+    rig.run(10_000)
+    return rig
 
 
-STORIES: dict[Callable[[], Clinic], str] = {
+STORIES: dict[Callable[[], DiagnosisRig], str] = {
     joined: (
         "member joined by new at 10.0.0.4:40014; "
         "4 members stood still for 4.0 s, the last was app-1 at 10.0.0.2 after 4.0 s; 1 of 4 partitions moved"
@@ -218,32 +218,32 @@ STORIES: dict[Callable[[], Clinic], str] = {
 }
 
 
-def driven(client: int, name: str, host: str, clinic: Clinic) -> None:
+def driven(client: int, name: str, host: str, rig: DiagnosisRig) -> None:
     """Connect a client of the server-driven protocol."""
-    clinic.connect_from(client, host, 40_000 + client)
-    clinic.ask(client, Hello(name, "1.0"))
+    rig.connect_from(client, host, 40_000 + client)
+    rig.ask(client, Hello(name, "1.0"))
 
 
-def beat(clinic: Clinic, client: int, member_id: str, epoch: int) -> None:
+def beat(rig: DiagnosisRig, client: int, member_id: str, epoch: int) -> None:
     """Send a full heartbeat if the member joins, else one that says that it is alive."""
     full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("orders",), "topic_partitions": ()}
     more = {} if epoch else full
-    clinic.ask(client, ConsumerGroupHeartbeat("g", member_id, epoch, **more))  # type: ignore[arg-type]
+    rig.ask(client, ConsumerGroupHeartbeat("g", member_id, epoch, **more))  # type: ignore[arg-type]
 
 
 def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
-    clinic = Clinic()
+    rig = DiagnosisRig()
     for client, host in ((1, HOSTS[0]), (2, HOSTS[1]), (3, HOSTS[2])):
-        driven(client, f"app-{client}", host, clinic)
-    beat(clinic, 1, "one", 0)
-    clinic.wait(400)
-    beat(clinic, 2, "two", 0)  # within the interval of assignments, so there is no target yet
-    beat(clinic, 3, "three", 0)
-    clinic.wait(600)
-    beat(clinic, 1, "one", 2)
-    clinic.wait(1_000)
-    beat(clinic, 3, "three", -1)
-    assert told(clinic) == [
+        driven(client, f"app-{client}", host, rig)
+    beat(rig, 1, "one", 0)
+    rig.wait(400)
+    beat(rig, 2, "two", 0)  # within the interval of assignments, so there is no target yet
+    beat(rig, 3, "three", 0)
+    rig.wait(600)
+    beat(rig, 1, "one", 2)
+    rig.wait(1_000)
+    beat(rig, 3, "three", -1)
+    assert told(rig) == [
         (
             "member joined, group epoch 2: app-1 at 10.0.0.1 reads orders; "
             "epoch 2 by uniform: another target for 1 of 1 member"
@@ -255,15 +255,15 @@ def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
         ),
         "member left, group epoch 5: app-3 at 10.0.0.3; it is not over",
     ]
-    reply = clinic.ask_inside(Measure(10))
+    reply = rig.ask_inside(Measure(10))
     assert isinstance(reply, MeasureReply)
     assert [one.rebalances for one in reply.groups] == [3], "the second of two joins came while one was under way"
-    clinic.wait(1_000)
-    beat(clinic, 2, "two", -1)
-    beat(clinic, 1, "one", -1)
-    assert told(clinic)[-1].endswith("app-1 at 10.0.0.1; no member is left")
-    beat(clinic, 1, "one", 0)
-    assert told(clinic)[-1].startswith("member joined, group epoch 8"), "and the one before is over"
+    rig.wait(1_000)
+    beat(rig, 2, "two", -1)
+    beat(rig, 1, "one", -1)
+    assert told(rig)[-1].endswith("app-1 at 10.0.0.1; no member is left")
+    beat(rig, 1, "one", 0)
+    assert told(rig)[-1].startswith("member joined, group epoch 8"), "and the one before is over"
 
 
 def test_what_came_while_a_target_was_computed_begins_the_next_rebalance() -> None:
@@ -280,8 +280,8 @@ def test_what_came_while_a_target_was_computed_begins_the_next_rebalance() -> No
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_cause_is_one_sentence(story: Callable[[], Clinic]) -> None:
-    clinic = story()
-    clinic.run(8_000)
+def test_a_cause_is_one_sentence(story: Callable[[], DiagnosisRig]) -> None:
+    rig = story()
+    rig.run(8_000)
 
-    assert told(clinic)[-1] == STORIES[story]
+    assert told(rig)[-1] == STORIES[story]

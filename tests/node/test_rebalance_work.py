@@ -19,7 +19,7 @@ from protocol.messages.groups import (
     SyncGroupAssignment,
     SyncGroupReply,
 )
-from tests.node.test_kafka import KafkaDesk, Peer
+from tests.node.test_kafka import KafkaNodeRig, Peer
 
 OFFERS = (JoinProtocol("range", b"x"), JoinProtocol("cooperative-sticky", b"x"))
 DELAY_MS, NOTES_MS = 3_000, 1_000
@@ -34,15 +34,15 @@ class Fleet:
     """A group of Kafka's clients, a connection each, which stands."""
 
     def __init__(self, size: int) -> None:
-        self.desk = KafkaDesk(group_initial_rebalance_delay_ms=DELAY_MS)
-        self.peers = [Peer(self.desk, number) for number in range(100, 100 + size)]
+        self.node_rig = KafkaNodeRig(group_initial_rebalance_delay_ms=DELAY_MS)
+        self.peers = [Peer(self.node_rig, number) for number in range(100, 100 + size)]
         for peer in self.peers:
             peer.send((join(), 3))
         for _ in range(2):  # the second member prolongs the wait
-            self.desk.wait(DELAY_MS)
+            self.node_rig.wait(DELAY_MS)
         self.joined = [reply for peer in self.peers for reply in peer.heard() if isinstance(reply, JoinGroupReply)]
         for sync in self.syncs():
-            self.desk.step(sync)
+            self.node_rig.step(sync)
         assert all(
             isinstance(reply, SyncGroupReply) and reply.assignment for peer in self.peers for reply in peer.heard()
         )
@@ -63,7 +63,7 @@ class Fleet:
 
     def add(self) -> list[Effect]:
         """Let a new member begin a rebalance."""
-        return Peer(self.desk, 99).send((join(), 3))
+        return Peer(self.node_rig, 99).send((join(), 3))
 
 
 def kinds(effects: list[Effect]) -> set[type[Effect]]:
@@ -72,20 +72,20 @@ def kinds(effects: list[Effect]) -> set[type[Effect]]:
 
 def test_joins_that_wait_force_no_flush_and_their_notes_go_with_the_assignments() -> None:
     fleet = Fleet(3)
-    store = fleet.desk.store
+    store = fleet.node_rig.store
     assert kinds(fleet.add()) == set()
-    assert all(Flush not in kinds(fleet.desk.step(rejoin)) for rejoin in fleet.rejoins())
+    assert all(Flush not in kinds(fleet.node_rig.step(rejoin)) for rejoin in fleet.rejoins())
     assert store.flushed < store.position, "the notes of the rebalance"
     fleet.joined = [reply for peer in fleet.peers for reply in peer.heard() if isinstance(reply, JoinGroupReply)]
-    assert Flush in kinds(fleet.desk.step(fleet.syncs()[0]))
+    assert Flush in kinds(fleet.node_rig.step(fleet.syncs()[0]))
     assert store.flushed >= store.position
 
 
 def test_a_list_of_groups_does_not_wait_for_notes() -> None:
     fleet = Fleet(3)
     fleet.add()
-    assert fleet.desk.store.flushed < fleet.desk.store.position
-    listed = fleet.desk.ask_inside(ListGroups())
+    assert fleet.node_rig.store.flushed < fleet.node_rig.store.position
+    listed = fleet.node_rig.ask_inside(ListGroups())
     assert isinstance(listed, ListGroupsReply)
     assert [group.group_id for group in listed.groups] == ["g"]
 
@@ -93,25 +93,25 @@ def test_a_list_of_groups_does_not_wait_for_notes() -> None:
 def test_notes_that_nothing_else_has_flushed_are_on_disk_a_second_later() -> None:
     fleet = Fleet(3)
     fleet.add()
-    store = fleet.desk.store
+    store = fleet.node_rig.store
     assert store.flushed < store.position
-    fleet.desk.wait(NOTES_MS)
+    fleet.node_rig.wait(NOTES_MS)
     assert store.flushed >= store.position
 
 
 def test_connections_that_can_receive_pushes_are_known_while_they_are_open() -> None:
-    desk = KafkaDesk()
-    Peer(desk, 1)
-    desk.connect(NATIVE)
-    assert desk.node.core.outbox.listening == {NATIVE}
-    desk.step(Lost(NATIVE))
-    assert not desk.node.core.outbox.listening
+    rig = KafkaNodeRig()
+    Peer(rig, 1)
+    rig.connect(NATIVE)
+    assert rig.node.core.outbox.listening == {NATIVE}
+    rig.step(Lost(NATIVE))
+    assert not rig.node.core.outbox.listening
 
 
 def test_all_that_join_again_in_one_turn_are_served_in_one_step() -> None:
     fleet = Fleet(READS_A_STEP - 1)
     fleet.add()
-    effects = fleet.desk.node.step_many(fleet.rejoins(), fleet.desk._moment())
+    effects = fleet.node_rig.node.step_many(fleet.rejoins(), fleet.node_rig._moment())
     sent = [effect.connection for effect in effects if isinstance(effect, Send)]
     assert sorted(sent) == [99, *(peer.number for peer in fleet.peers)]
     assert Pause not in kinds(effects)
@@ -120,7 +120,7 @@ def test_all_that_join_again_in_one_turn_are_served_in_one_step() -> None:
 def test_while_a_group_waits_for_others_the_purgatory_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(4)
     fleet.add()
-    purgatory = fleet.desk.node.core.purgatory
+    purgatory = fleet.node_rig.node.core.purgatory
     check, asked = purgatory.check_and_complete, []
 
     def noted(key: Hashable) -> list[Any]:
@@ -130,11 +130,11 @@ def test_while_a_group_waits_for_others_the_purgatory_is_not_asked(monkeypatch: 
     monkeypatch.setattr(purgatory, "check_and_complete", noted)
     *waiting, last = fleet.rejoins()
     for rejoin in waiting:
-        fleet.desk.step(rejoin)
+        fleet.node_rig.step(rejoin)
     assert PhaseKey("g") not in asked
-    fleet.desk.step(last)
+    fleet.node_rig.step(last)
     assert asked.count(PhaseKey("g")) == 1
     fleet.joined = [reply for peer in fleet.peers for reply in peer.heard() if isinstance(reply, JoinGroupReply)]
     for sync in fleet.syncs():
-        fleet.desk.step(sync)
+        fleet.node_rig.step(sync)
     assert asked.count(PhaseKey("g")) == 1, "the new member has not synced"

@@ -6,7 +6,7 @@ from coordinator.runtime import refusals
 from coordinator.runtime.refusals import RefusedRequests
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, RefusedRequest
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 
 def refusal(group_id: str, wall_ms: int) -> RefusedRequest:
@@ -46,10 +46,10 @@ def test_the_connection_closed_longest_ago_is_forgotten_first() -> None:
 
 
 def test_refusals_of_groups_that_do_not_exist_are_counted_for_none() -> None:
-    desk = Desk()
-    desk.connect(1)
+    rig = NodeRig()
+    rig.connect(1)
     for number in range(20):
-        (reply,) = desk.ask(1, JoinGroup(f"{number}" + "x" * 7_000, session_timeout_ms=1, protocol_type="consumer"))
+        (reply,) = rig.ask(1, JoinGroup(f"{number}" + "x" * 7_000, session_timeout_ms=1, protocol_type="consumer"))
         assert reply.error_code is ErrorCode.INVALID_SESSION_TIMEOUT  # type: ignore[attr-defined]
-    assert len(desk.node.core.refusals.list(frozenset())) == 20
-    assert not desk.node.core.journal.tallies.groups
+    assert len(rig.node.core.refusals.list(frozenset())) == 20
+    assert not rig.node.core.journal.tallies.groups

@@ -60,10 +60,10 @@ from protocol.messages.topics import (
 from tests.accounts.rig import NOW
 from tests.enumerations import some
 from tests.node.test_access_rules import GROUP, OP, TOPIC, rule
-from tests.node.test_audit_log import ROOT, AuditedDesk
-from tests.node.test_kafka import KafkaDesk, Peer
+from tests.node.test_audit_log import ROOT, AuditRig
+from tests.node.test_kafka import KafkaNodeRig, Peer
 from tests.node.test_logins import log_in
-from tests.node.test_throttling import LimitedDesk
+from tests.node.test_throttling import ThrottledRig
 from tests.simulation.replay import compare_with_replay
 
 TOPICS = {"orders": 4, "returns": 2}
@@ -75,7 +75,7 @@ class Pair:
     """The same requests to two nodes: `quick`, and `slow`, which serves every commit as the first of its kind."""
 
     def __init__(self, **settings: Any) -> None:
-        self.quick, self.slow = (KafkaDesk(offsets_topic_num_partitions=1, **settings) for _ in range(2))
+        self.quick, self.slow = (KafkaNodeRig(offsets_topic_num_partitions=1, **settings) for _ in range(2))
         self.slow.node.serving.repeated.is_off = True
         self._peers: dict[int, tuple[Peer, Peer]] = {}
         self._last = 0
@@ -83,7 +83,7 @@ class Pair:
             self.inside(CreateTopics((CreatableTopic(name, partitions),)))
 
     @property
-    def desks(self) -> tuple[KafkaDesk, KafkaDesk]:
+    def rigs(self) -> tuple[KafkaNodeRig, KafkaNodeRig]:
         return self.quick, self.slow
 
     def open(self) -> int:
@@ -92,8 +92,8 @@ class Pair:
         return self._last
 
     def lose(self, number: int) -> None:
-        for desk in self.desks:
-            desk.step(Lost(number))
+        for rig in self.rigs:
+            rig.step(Lost(number))
 
     def ask(self, number: int, message: Message, version: int) -> list[Message]:
         """Replies to this request and to those that waited; both nodes must give the same."""
@@ -103,29 +103,29 @@ class Pair:
 
     def inside(self, message: Message, *, rests: bool = True) -> Any:
         """The reply to a request from inside the process. What it began is ended if both nodes may rest."""
-        for desk in self.desks:
-            desk.replied.pop(7, None)
-        said = [desk.ask_inside(message, 7) for desk in self.desks]
+        for rig in self.rigs:
+            rig.replied.pop(7, None)
+        said = [rig.ask_inside(message, 7) for rig in self.rigs]
         if rests:
             self.wait(0)
         assert said[0] == said[1], message
         return said[0]
 
     def wait(self, ms: int) -> None:
-        for desk in self.desks:
-            desk.wait(ms)
+        for rig in self.rigs:
+            rig.wait(ms)
 
     def compare(self) -> None:
-        quick, slow = (image(desk) for desk in self.desks)
+        quick, slow = (image(rig) for rig in self.rigs)
         for name, was in slow.items():
             assert quick[name] == was, name
-        notes = [desk.ask_inside(ListNotes("g", limit=1_000), 8) for desk in self.desks]
+        notes = [rig.ask_inside(ListNotes("g", limit=1_000), 8) for rig in self.rigs]
         assert notes[0] == notes[1]
 
 
-def image(desk: KafkaDesk) -> dict[str, Any]:
+def image(rig: KafkaNodeRig) -> dict[str, Any]:
     """All that a commit may change."""
-    (shard,) = desk.node.core.shards
+    (shard,) = rig.node.core.shards
     table, groups = shard.offsets, shard.groups
     log = shard.log.files
     assert log is not None
@@ -147,8 +147,8 @@ def image(desk: KafkaDesk) -> dict[str, Any]:
             for one in groups.values()
             for member_id, member in one.classic.members.items()
         },
-        "position": desk.store.position,
-        "answered": desk.node.core.timings.requests[OffsetCommit].counts,
+        "position": rig.store.position,
+        "answered": rig.node.core.timings.requests[OffsetCommit].counts,
     }
 
 
@@ -227,8 +227,8 @@ def pend(pair: Pair, random: Random) -> None:
 
 
 def fill(pair: Pair, is_full: bool) -> None:
-    for desk in pair.desks:
-        desk.store.disk_full = is_full
+    for rig in pair.rigs:
+        rig.store.disk_full = is_full
 
 
 def remake(pair: Pair, member: Member) -> None:
@@ -242,8 +242,8 @@ def remake(pair: Pair, member: Member) -> None:
 
 def visit(pair: Pair) -> None:
     """Do what a pass of the expiry does with a group that never expires as it is."""
-    for desk in pair.desks:
-        desk.node.core.shards[0].expirations.remove("g")
+    for rig in pair.rigs:
+        rig.node.core.shards[0].expirations.remove("g")
 
 
 def beat_as_consumer(pair: Pair, epoch: int) -> None:
@@ -319,13 +319,13 @@ def test_a_member_that_commits_again_and_again_is_served_by_its_plan(version: in
     pair.compare()
 
 
-def joined(desk: KafkaDesk, peer: Peer) -> Callable[[int], OffsetCommitReply]:
+def joined(rig: KafkaNodeRig, peer: Peer) -> Callable[[int], OffsetCommitReply]:
     """Make the peer the only member of `g`; what it returns commits an offset."""
     asking = JoinGroup("g", SESSION_MS, "", "consumer", (_OFFER,), SESSION_MS)
 
     def ask(message: Message, version: int) -> Any:
         said = peer.ask((message, version))
-        desk.wait(0)
+        rig.wait(0)
         (reply,) = said or peer.heard()
         return reply
 
@@ -347,39 +347,39 @@ def code_of(reply: OffsetCommitReply) -> ErrorCode:
 
 
 def test_a_permission_that_is_taken_away_counts_at_once() -> None:
-    desk = AuditedDesk()
-    desk.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2),)))
+    rig = AuditRig()
+    rig.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2),)))
     read = [rule(GROUP, OP.READ, "g"), rule(TOPIC, OP.READ, "orders")]
     rules = [one._replace(principal="User:bob") for one in read]
-    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in rules], NOW)
-    peer = Peer(desk, 1)
-    log_in(desk, peer, user="bob")
-    desk.wait(0)
-    commit = joined(desk, peer)
+    rig.node.core.accounts.write([AclRecord(one, is_there=True) for one in rules], NOW)
+    peer = Peer(rig, 1)
+    log_in(rig, peer, user="bob")
+    rig.wait(0)
+    commit = joined(rig, peer)
     assert {code_of(commit(offset)) for offset in range(6)} == {ErrorCode.NONE}
-    assert desk.node.core.counters["commits_repeated"] == 3
+    assert rig.node.core.counters["commits_repeated"] == 3
     denied = [one._replace(permission=AclPermission.DENY) for one in rules]
     codes = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     for one, code in zip(denied, codes, strict=True):
         for is_there, expected in ((True, code), (False, ErrorCode.NONE)):
-            desk.node.core.accounts.write([AclRecord(one, is_there=is_there)], NOW)
+            rig.node.core.accounts.write([AclRecord(one, is_there=is_there)], NOW)
             assert {code_of(commit(7)) for _ in range(4)} == {expected}
 
 
 def test_a_permission_for_a_topic_without_a_name_is_none_for_topics_named_by_their_ids() -> None:
-    desk = AuditedDesk()
-    desk.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2), CreatableTopic("wages", 2))))
+    rig = AuditRig()
+    rig.ask_as(ROOT, CreateTopics((CreatableTopic("orders", 2), CreatableTopic("wages", 2))))
     allowed = [rule(GROUP, OP.READ, "g"), rule(TOPIC, OP.READ, "*")]
     denied = rule(TOPIC, OP.ALL, "wages", AclPermission.DENY)
     rules = [one._replace(principal="User:bob") for one in (*allowed, denied)]
-    desk.node.core.accounts.write([AclRecord(one, is_there=True) for one in rules], NOW)
-    peer = Peer(desk, 1, "10.9.9.9")
-    log_in(desk, peer, user="bob")
-    desk.wait(0)
+    rig.node.core.accounts.write([AclRecord(one, is_there=True) for one in rules], NOW)
+    peer = Peer(rig, 1, "10.9.9.9")
+    log_in(rig, peer, user="bob")
+    rig.wait(0)
     # Requests that name a topic "", which the rule on all topics permits.
     peer.ask((ConsumerGroupHeartbeat("none", "m", subscribed_topic_names=("",)), 0))
-    desk.ask_as("User:bob", ApplyOffsets("g", (OffsetChange("", 0, -1, 5),)))
-    topic_id = desk.node.core.topics.id_of("wages") or b""
+    rig.ask_as("User:bob", ApplyOffsets("g", (OffsetChange("", 0, -1, 5),)))
+    topic_id = rig.node.core.topics.id_of("wages") or b""
     topics = (OffsetCommitTopic("", (OffsetCommitPartition(0, 5),), topic_id),)
     (committed,) = peer.ask((OffsetCommit("g", topics), 10))
     assert isinstance(committed, OffsetCommitReply) and code_of(committed) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -390,31 +390,31 @@ def test_a_permission_for_a_topic_without_a_name_is_none_for_topics_named_by_the
 
 
 def test_commits_that_count_against_a_limit_are_counted() -> None:
-    desk = LimitedDesk()
-    commit = joined(desk, Peer(desk, 1))
+    rig = ThrottledRig()
+    commit = joined(rig, Peer(rig, 1))
     for offset in range(6):
         assert commit(offset).throttle_time_ms == 0
-    assert desk.node.core.counters["commits_repeated"] == 3
-    desk.limit("commit_rate", 1)
+    assert rig.node.core.counters["commits_repeated"] == 3
+    rig.limit("commit_rate", 1)
     waits = []
     for offset in range(4):
         waits.append(commit(10 + offset).throttle_time_ms)
-        desk.wait(waits[-1])
-    assert max(waits) > 0 and desk.node.core.counters["commits_repeated"] == 3
+        rig.wait(waits[-1])
+    assert max(waits) > 0 and rig.node.core.counters["commits_repeated"] == 3
 
 
 def test_commits_that_need_more_than_offsets_have_no_plan() -> None:
-    desk = KafkaDesk()
-    desk.make_topic("orders", 4)
-    joined(desk, Peer(desk, 1))(5)
-    (group,) = desk.node.core.directory.values()
+    rig = KafkaNodeRig()
+    rig.make_topic("orders", 4)
+    joined(rig, Peer(rig, 1))(5)
+    (group,) = rig.node.core.directory.values()
     (member_id,) = group.classic.members
     part = OffsetCommitPartition(0, 5)
 
     def plan(*parts: OffsetCommitPartition, **changes: Any) -> CommitPlan | None:
         topics = (OffsetCommitTopic("orders", parts or (part,)),)
         given = {"group_id": "g", "topics": topics, "generation_id": 1, "member_id": member_id}
-        return plan_of(desk.node.core, 1, OffsetCommit(**{**given, **changes}))
+        return plan_of(rig.node.core, 1, OffsetCommit(**{**given, **changes}))
 
     assert plan() is not None
     assert plan(generation_id=-1) is None, "it may be a reset"

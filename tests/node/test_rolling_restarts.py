@@ -5,7 +5,7 @@ from random import Random
 
 from diagnosis.problem import GroupProblem
 from tests.enumerations import worlds_of
-from tests.node.operated import BEAT_MS, Clinic, SimMember
+from tests.node.operated import BEAT_MS, DiagnosisRig, SimMember
 from tests.node.test_problem_watch import Rounds
 
 GROUPS, MEMBERS, PARTITIONS = worlds_of(1_000), 3, 4
@@ -20,8 +20,8 @@ REST_BEAT_MS = 15_000
 class Fleet:
     """A group of three members, restarted one after the other as its deployment does it."""
 
-    def __init__(self, clinic: Clinic, number: int, chance: Random) -> None:
-        self._clinic, self._chance, self._group = clinic, chance, f"g{number:03}"
+    def __init__(self, rig: DiagnosisRig, number: int, chance: Random) -> None:
+        self._rig, self._chance, self._group = rig, chance, f"g{number:03}"
         self._is_static = number % 2 == 0
         self._slow_ms = (0, 700, 4_000)[number % 3]
         """Time for which an application finishes its records before it joins again."""
@@ -30,7 +30,7 @@ class Fleet:
     def _started(self, index: int) -> SimMember:
         instance = f"i{index}" if self._is_static else None
         host = f"10.0.0.{index + 1}"
-        return self._clinic.member(self._group, f"app-{index}", host, instance_id=instance, slow_ms=self._slow_ms)
+        return self._rig.member(self._group, f"app-{index}", host, instance_id=instance, slow_ms=self._slow_ms)
 
     def _beat_every(self, ms: int) -> None:
         for member in self._members:
@@ -53,15 +53,15 @@ class Fleet:
 
 
 async def test_a_day_of_deploys_of_a_thousand_groups_raises_nothing() -> None:
-    clinic = Clinic(PARTITIONS)
-    rounds = Rounds(clinic)
-    fleets = [Fleet(clinic, number, Random(number)) for number in range(GROUPS)]
+    rig = DiagnosisRig(PARTITIONS)
+    rounds = Rounds(rig)
+    fleets = [Fleet(rig, number, Random(number)) for number in range(GROUPS)]
     found: list[GroupProblem] = []
 
     async def pass_time(ms: int) -> None:
         for _ in range(ms // STEP_MS):
-            clinic.run(STEP_MS, STEP_MS)
-            if clinic.now_ms % LOOK_MS == 0:
+            rig.run(STEP_MS, STEP_MS)
+            if rig.now_ms % LOOK_MS == 0:
                 found.extend(await rounds.look())
 
     await pass_time(60_000)
@@ -73,19 +73,19 @@ async def test_a_day_of_deploys_of_a_thousand_groups_raises_nothing() -> None:
                 under_way.append((0, *waiting.pop()))
             going = []
             for due_ms, fleet, steps in under_way:
-                if due_ms > clinic.now_ms:
+                if due_ms > rig.now_ms:
                     going.append((due_ms, fleet, steps))
                 elif (wait_ms := next(steps, None)) is not None:
-                    going.append((clinic.now_ms + wait_ms, fleet, steps))
+                    going.append((rig.now_ms + wait_ms, fleet, steps))
             under_way = going
             await pass_time(STEP_MS)
         for partition in range(PARTITIONS):
-            clinic.produce(partition)
+            rig.produce(partition)
         for fleet in fleets:
             fleet.commit(deploy)
         await pass_time(QUIET_MS)
         assert found == []
     assert rounds.told == []
-    rebalances = {one.generation > DEPLOYS * MEMBERS for one in clinic.members if one.instance_id is None}
+    rebalances = {one.generation > DEPLOYS * MEMBERS for one in rig.members if one.instance_id is None}
     assert rebalances == {True}, "their groups rebalanced with each restart"
-    assert sum(one.generation > 0 for one in clinic.members) == GROUPS * MEMBERS
+    assert sum(one.generation > 0 for one in rig.members) == GROUPS * MEMBERS

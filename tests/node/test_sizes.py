@@ -36,7 +36,7 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataTopic
 from protocol.native.methods import METHODS
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 _MANY = 1_001
 _INDEXES = tuple(range(_MANY))
@@ -65,9 +65,9 @@ _NAMES = tuple(map(str, range(_MANY)))
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else value,
 )
 def test_a_request_that_names_too_much_is_refused_with_the_field(field: str, message: Message) -> None:
-    desk = Desk(max_entries_per_request=1_000)
-    desk.make_topic()
-    refused = desk.ask_inside(message)
+    rig = NodeRig(max_entries_per_request=1_000)
+    rig.make_topic()
+    refused = rig.ask_inside(message)
     assert isinstance(refused, ErrorReply)
     assert refused.error_code is ErrorCode.INVALID_REQUEST
     assert refused.error_message.startswith(f"{field}: ")
@@ -75,11 +75,11 @@ def test_a_request_that_names_too_much_is_refused_with_the_field(field: str, mes
 
 
 def test_a_client_hears_of_it_on_the_wire() -> None:
-    desk = Desk(max_entries_per_request=1_000)
-    desk.connect(1)
-    (refused,) = desk.ask(1, FindCoordinator(_NAMES))
+    rig = NodeRig(max_entries_per_request=1_000)
+    rig.connect(1)
+    (refused,) = rig.ask(1, FindCoordinator(_NAMES))
     assert getattr(refused, "error_code", None) is ErrorCode.INVALID_REQUEST
-    (found,) = desk.ask(1, FindCoordinator(_NAMES[:900]))
+    (found,) = rig.ask(1, FindCoordinator(_NAMES[:900]))
     assert isinstance(found, FindCoordinatorReply)
 
 
@@ -90,33 +90,33 @@ def _commit(group_id: str, count: int) -> OffsetCommit:
 
 
 def test_a_commit_that_would_be_gigabytes_as_records_is_refused_before_they_are_made() -> None:
-    desk = Desk()
-    desk.make_topic(partitions=10_000)
-    reply = desk.ask_inside(_commit("g" * 8_000, 10_000))
+    rig = NodeRig()
+    rig.make_topic(partitions=10_000)
+    reply = rig.ask_inside(_commit("g" * 8_000, 10_000))
     assert isinstance(reply, OffsetCommitReply)
     assert {part.error_code for part in reply.topics[0].partitions} == {ErrorCode.UNKNOWN_SERVER_ERROR}
-    assert desk.ask_inside(_commit("g", 1_000)) is not None
+    assert rig.ask_inside(_commit("g", 1_000)) is not None
 
 
 def test_an_answer_has_room_for_so_many_offsets_and_the_groups_beyond_are_to_be_asked_for_again() -> None:
-    desk = Desk(max_entries_per_request=1_000)
-    desk.make_topic(partitions=900)
+    rig = NodeRig(max_entries_per_request=1_000)
+    rig.make_topic(partitions=900)
     for group_id in ("a", "b", "c"):
-        desk.ask_inside(_commit(group_id, 900))
+        rig.ask_inside(_commit(group_id, 900))
     wanted = tuple(map(OffsetFetchGroup, ("a", "b", "c")))
-    reply = desk.ask_inside(OffsetFetch(wanted))
+    reply = rig.ask_inside(OffsetFetch(wanted))
     assert isinstance(reply, OffsetFetchReply)
     again = ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert [group.error_code for group in reply.groups] == [ErrorCode.NONE, ErrorCode.NONE, again]
-    reply = desk.ask_inside(OffsetFetch(wanted[2:]))
+    reply = rig.ask_inside(OffsetFetch(wanted[2:]))
     assert isinstance(reply, OffsetFetchReply)
     assert len(reply.groups[0].topics[0].partitions) == 900
 
 
 def test_a_large_group_asked_for_many_times_is_described_until_there_is_no_more_room() -> None:
-    desk = Desk(max_entries_per_request=1_000)
+    rig = NodeRig(max_entries_per_request=1_000)
     for _ in range(4):
-        desk.ask_inside(
+        rig.ask_inside(
             JoinGroup(
                 "g",
                 6_000,
@@ -125,7 +125,7 @@ def test_a_large_group_asked_for_many_times_is_described_until_there_is_no_more_
                 wants_member_id_first=False,
             )
         )
-    reply = desk.ask_inside(DescribeGroups(("g",) * 400))
+    reply = rig.ask_inside(DescribeGroups(("g",) * 400))
     assert isinstance(reply, DescribeGroupsReply)
     described = [group for group in reply.groups if not group.error_code]
     assert len(described) == 250

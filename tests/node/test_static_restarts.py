@@ -18,7 +18,7 @@ from protocol.messages.groups import (
     SyncGroupAssignment,
 )
 from tests.groups.checks import check_same
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 ASKED = 3
 
@@ -28,85 +28,85 @@ def joining(number: int, metadata: bytes = b"v") -> JoinGroup:
     return JoinGroup("g", 1_800_000, "", "consumer", protocols, 300_000, f"instance-{number}")
 
 
-def ask(desk: Desk, message: Any) -> Any:
-    desk.replied.pop(ASKED, None)
-    return desk.ask_inside(message, ASKED)
+def ask(rig: NodeRig, message: Any) -> Any:
+    rig.replied.pop(ASKED, None)
+    return rig.ask_inside(message, ASKED)
 
 
-def stable(members: int) -> Desk:
+def stable(members: int) -> NodeRig:
     """A group of so many static members, each with its number for an assignment."""
     settings: Any = {"offsets_topic_num_partitions": 1, "group_initial_rebalance_delay_ms": 1_000}
-    desk = Desk(limits=StoreLimits(), **settings)
+    rig = NodeRig(limits=StoreLimits(), **settings)
     for number in range(members):
-        desk.step(Call(100 + number, joining(number)))
+        rig.step(Call(100 + number, joining(number)))
     for _ in range(3):
-        desk.wait(1_000)
-    leader = desk.replied[100]
+        rig.wait(1_000)
+    leader = rig.replied[100]
     assert isinstance(leader, JoinGroupReply)
     assert leader.leader == leader.member_id
     given = tuple(SyncGroupAssignment(m.member_id, (m.group_instance_id or "").encode() * 20) for m in leader.members)
     synced = SyncGroup("g", leader.generation_id, leader.member_id, None, "consumer", "range", given)
-    assert ask(desk, synced).error_code is ErrorCode.NONE
-    return desk
+    assert ask(rig, synced).error_code is ErrorCode.NONE
+    return rig
 
 
-def group_of(desk: Desk) -> ClassicGroup:
-    return desk.node.core.directory["g"].classic
+def group_of(rig: NodeRig) -> ClassicGroup:
+    return rig.node.core.directory["g"].classic
 
 
-def restarted(desk: Desk) -> Desk:
-    desk.disk.crash()
-    return Desk(desk.disk, limits=StoreLimits(), offsets_topic_num_partitions=1)
+def restarted(rig: NodeRig) -> NodeRig:
+    rig.disk.crash()
+    return NodeRig(rig.disk, limits=StoreLimits(), offsets_topic_num_partitions=1)
 
 
 def test_a_restart_writes_as_much_in_a_large_group_as_in_a_small_one() -> None:
     written = {}
     for members in (2, 300):
-        desk = stable(members)
-        before = desk.store.position
-        assert ask(desk, joining(1)).error_code is ErrorCode.NONE
-        written[members] = desk.store.position - before
+        rig = stable(members)
+        before = rig.store.position
+        assert ask(rig, joining(1)).error_code is ErrorCode.NONE
+        written[members] = rig.store.position - before
     assert max(written.values()) < 1_100
 
 
 def test_after_a_crash_the_new_id_has_the_old_ones_place_and_assignment() -> None:
-    desk = stable(5)
-    first = ask(desk, joining(0))  # the leader
-    again = ask(desk, joining(0, b"v2"))
-    other = ask(desk, joining(3))
+    rig = stable(5)
+    first = ask(rig, joining(0))  # the leader
+    again = ask(rig, joining(0, b"v2"))
+    other = ask(rig, joining(3))
     assert first.error_code is again.error_code is other.error_code is ErrorCode.NONE
-    live = group_of(desk)
+    live = group_of(rig)
     instances = [member.group_instance_id for member in live.members.values()]
     assert instances == [f"instance-{number}" for number in range(5)]
-    desk2 = restarted(desk)
-    check_same(desk.node.core.shards[0], desk2.node.core.shards[0])
-    loaded = group_of(desk2)
+    restarted_rig = restarted(rig)
+    check_same(rig.node.core.shards[0], restarted_rig.node.core.shards[0])
+    loaded = group_of(restarted_rig)
     assert list(loaded.members) == list(live.members)
     assert loaded.leader == live.leader == again.member_id
     member = loaded.members[again.member_id]
     assert (member.assignment, member.protocols[0].metadata) == (b"instance-0" * 20, b"v2")
     assert first.member_id not in loaded.members
-    told = ask(desk2, Heartbeat("g", loaded.generation_id, other.member_id, "instance-3"))
+    told = ask(restarted_rig, Heartbeat("g", loaded.generation_id, other.member_id, "instance-3"))
     assert told.error_code is ErrorCode.NONE
 
 
 def test_a_clean_stop_keeps_it_in_the_snapshot() -> None:
-    desk = stable(3)
-    new = ask(desk, joining(2))
-    desk.step(Stopping())
-    desk.store.close(desk.node.snapshots())
-    again = Desk(desk.disk, limits=StoreLimits(), offsets_topic_num_partitions=1)
+    rig = stable(3)
+    new = ask(rig, joining(2))
+    rig.step(Stopping())
+    rig.store.close(rig.node.snapshots())
+    again = NodeRig(rig.disk, limits=StoreLimits(), offsets_topic_num_partitions=1)
     assert list(group_of(again).members)[2] == new.member_id
 
 
 def test_a_replacement_that_the_log_refuses_changes_nothing() -> None:
-    desk = stable(3)
-    before = list(group_of(desk).members)
-    desk.store.disk_full = True
-    assert ask(desk, joining(1)).error_code is ErrorCode.NOT_COORDINATOR
-    assert list(group_of(desk).members) == before
-    desk.store.disk_full = False
-    assert ask(desk, joining(1)).error_code is ErrorCode.NONE
+    rig = stable(3)
+    before = list(group_of(rig).members)
+    rig.store.disk_full = True
+    assert ask(rig, joining(1)).error_code is ErrorCode.NOT_COORDINATOR
+    assert list(group_of(rig).members) == before
+    rig.store.disk_full = False
+    assert ask(rig, joining(1)).error_code is ErrorCode.NONE
 
 
 LINE = MemberRecord("old", "i", "c", "/h", 1, 2, b"s", b"a")

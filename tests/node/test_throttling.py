@@ -42,7 +42,7 @@ from protocol.messages.quotas import (
 )
 from protocol.record_batch import encode_batch
 from tests.accounts.rig import NOW
-from tests.node.test_audit_log import AuditedDesk
+from tests.node.test_audit_log import AuditRig
 from tests.node.test_kafka import NEW, Peer
 from tests.node.test_logins import ALL, log_in
 
@@ -50,8 +50,8 @@ BOB = (QuotaEntity("user", "bob"),)
 NOBODY_LOGS_IN = Mechanisms()
 
 
-class LimitedDesk(AuditedDesk):
-    """A desk that notes who is paused. Nobody is held to access rules."""
+class ThrottledRig(AuditRig):
+    """A node that records which connections are paused, without access rules."""
 
     def __init__(self, **settings: Any) -> None:
         self.paused: set[int] = set()
@@ -76,64 +76,64 @@ def commit(offset: int) -> tuple[Message, int]:
 
 
 def test_who_commits_too_often_is_answered_told_to_wait_and_not_read_until_then() -> None:
-    desk = LimitedDesk()
-    desk.limit("commit_rate", 2)
-    peer, other = Peer(desk, 1), Peer(desk, 2)
+    rig = ThrottledRig()
+    rig.limit("commit_rate", 2)
+    peer, other = Peer(rig, 1), Peer(rig, 2)
     replies: list[Any] = peer.ask(*(commit(offset) for offset in range(5)))
-    desk.wait(0)
+    rig.wait(0)
     replies += peer.heard()
     assert [one.throttle_time_ms for one in replies] == [0, 0, 500], "the others are not looked at"
-    assert desk.paused == {1}
+    assert rig.paused == {1}
     assert not peer.ask((ListGroups(), 4)), "what comes all the same waits as well"
     assert other.ask((ListGroups(), 4)), "others notice nothing"
-    desk.wait(499)
-    assert not peer.heard() and desk.paused == {1}
-    desk.wait(1)
+    rig.wait(499)
+    assert not peer.heard() and rig.paused == {1}
+    rig.wait(1)
     (more,) = peer.heard()
     assert more.throttle_time_ms == 500  # type: ignore[attr-defined]
-    desk.wait(500)
-    assert len(peer.heard()) == 1 and desk.paused == {1}
-    desk.wait(500)
-    assert len(peer.heard()) == 1 and not desk.paused, "the list, which costs nothing"
-    assert desk.node.core.counters["requests_throttled"] == 3
+    rig.wait(500)
+    assert len(peer.heard()) == 1 and rig.paused == {1}
+    rig.wait(500)
+    assert len(peer.heard()) == 1 and not rig.paused, "the list, which costs nothing"
+    assert rig.node.core.counters["requests_throttled"] == 3
 
 
 def test_a_member_that_is_throttled_is_not_taken_for_dead() -> None:
-    desk = LimitedDesk()
-    peer = Peer(desk, 1)
+    rig = ThrottledRig()
+    peer = Peer(rig, 1)
     replies = peer.ask((NEW, 3))
-    desk.wait(0)
+    rig.wait(0)
     (joined,) = [*replies, *peer.heard()]
     assert isinstance(joined, JoinGroupReply)
     who = joined.generation_id, joined.member_id
     peer.ask((SyncGroup("g", *who, assignments=(SyncGroupAssignment(joined.member_id, b"a"),)), 2))
-    desk.limit("commit_rate", 0.2)
+    rig.limit("commit_rate", 0.2)
     for offset in range(3):
         peer.ask(commit(offset))
-        desk.wait(0)
-    assert desk.paused == {1}
+        rig.wait(0)
+    assert rig.paused == {1}
     peer.ask((Heartbeat("g", *who), 3))
-    desk.wait(6_000)
-    _, group = desk.node.core.find("g")
+    rig.wait(6_000)
+    _, group = rig.node.core.find("g")
     assert group is not None and len(group.classic.members) == 1
 
 
 def test_produced_and_fetched_bytes_are_counted() -> None:
-    desk = LimitedDesk()
+    rig = ThrottledRig()
     batch = encode_batch([(None, b"x" * 1_000)] * 4, timestamp_ms=NOW.wall_ms)
-    peer = Peer(desk, 1)
+    peer = Peer(rig, 1)
     produce = Produce(acks=1, timeout_ms=1_000, topic_data=(ProduceTopic("orders", (ProducePartition(0, batch),)),))
     fetch = Fetch(topics=(FetchTopic("orders", (FetchPartition(0, 0, 1 << 20),)),), max_wait_ms=0)
     for key, request, version in (("producer_byte_rate", produce, 9), ("consumer_byte_rate", fetch, 11)):
-        desk.limit(key, 2_000)
+        rig.limit(key, 2_000)
         replies: list[Any] = peer.ask((request, version))
-        desk.wait(0)
+        rig.wait(0)
         replies += peer.heard()
         (reply,) = replies
         expected = math.ceil((len(batch) - 2_000) / 2)
         assert abs(reply.throttle_time_ms - expected) <= 1
-        desk.wait(10_000)
-        assert not desk.paused
+        rig.wait(10_000)
+        assert not rig.paused
 
 
 @pytest.mark.parametrize(
@@ -145,79 +145,79 @@ def test_produced_and_fetched_bytes_are_counted() -> None:
     ],
 )
 def test_joins_of_every_kind_are_counted(join: Message) -> None:
-    desk = LimitedDesk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
-    desk.limit("join_rate", 1)
-    desk.connect(1)
-    said = [desk.ask(1, join) for _ in range(2)]
-    assert desk.node.core.connections[1].throttled_until_ms == 1_000, said
-    desk.wait(1_000)
-    assert not desk.node.core.connections[1].throttled_until_ms
+    rig = ThrottledRig(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
+    rig.limit("join_rate", 1)
+    rig.connect(1)
+    said = [rig.ask(1, join) for _ in range(2)]
+    assert rig.node.core.connections[1].throttled_until_ms == 1_000, said
+    rig.wait(1_000)
+    assert not rig.node.core.connections[1].throttled_until_ms
 
 
 def test_connections_are_counted_by_user_and_by_address() -> None:
-    desk = LimitedDesk(sasl_enabled_mechanisms=ALL)
-    desk.limit("connection_creation_rate", 1, "bob")
+    rig = ThrottledRig(sasl_enabled_mechanisms=ALL)
+    rig.limit("connection_creation_rate", 1, "bob")
     for number, user in ((1, "bob"), (2, "alice"), (3, "bob"), (4, "alice")):
-        log_in(desk, Peer(desk, number), user=user)
-    assert desk.paused == {3}
-    desk.node.core.accounts.write([QuotaRecord((("ip", None),), {"connection_creation_rate": 1.0})], NOW)
+        log_in(rig, Peer(rig, number), user=user)
+    assert rig.paused == {3}
+    rig.node.core.accounts.write([QuotaRecord((("ip", None),), {"connection_creation_rate": 1.0})], NOW)
     for number, host in ((5, "10.0.0.5"), (6, "10.0.0.6"), (7, "10.0.0.5")):
-        desk.connect_from(number, host)
-    assert desk.paused == {3, 7}
-    desk.wait(1_000)
-    assert not desk.paused
+        rig.connect_from(number, host)
+    assert rig.paused == {3, 7}
+    rig.wait(1_000)
+    assert not rig.paused
 
 
 def test_a_connection_that_is_lost_while_it_is_throttled_leaves_nothing() -> None:
-    desk = LimitedDesk()
-    desk.limit("join_rate", 1)
-    desk.connect(1)
+    rig = ThrottledRig()
+    rig.limit("join_rate", 1)
+    rig.connect(1)
     for _ in range(3):
-        desk.ask(1, StartMember("b", "m", ("orders",)))
-    desk.node.serving.drop(1)
-    desk.wait(20_000)
-    assert 1 not in desk.node.core.connections
+        rig.ask(1, StartMember("b", "m", ("orders",)))
+    rig.node.serving.drop(1)
+    rig.wait(20_000)
+    assert 1 not in rig.node.core.connections
 
 
 def test_without_limits_nothing_is_counted() -> None:
-    desk = LimitedDesk()
-    before = desk.node.serving.handlers
-    desk.limit("join_rate", 1)
-    assert desk.node.serving.handlers is not before and desk.node.serving.on_reply is not None
-    desk.node.core.accounts.write([QuotaRecord((("user", None),), {})], NOW)
-    assert desk.node.serving.handlers is before and desk.node.serving.on_reply is None
+    rig = ThrottledRig()
+    before = rig.node.serving.handlers
+    rig.limit("join_rate", 1)
+    assert rig.node.serving.handlers is not before and rig.node.serving.on_reply is not None
+    rig.node.core.accounts.write([QuotaRecord((("user", None),), {})], NOW)
+    assert rig.node.serving.handlers is before and rig.node.serving.on_reply is None
 
 
 # ------------------------------------------------------------------------------------------------------ administration
 
 
-def altered(desk: AuditedDesk, *ops: QuotaChange, entity: tuple[QuotaEntity, ...] = BOB, **more: bool) -> Any:
-    reply = desk.ask_inside(AlterClientQuotas((AlteringQuota(entity, ops),), **more))
+def altered(rig: AuditRig, *ops: QuotaChange, entity: tuple[QuotaEntity, ...] = BOB, **more: bool) -> Any:
+    reply = rig.ask_inside(AlterClientQuotas((AlteringQuota(entity, ops),), **more))
     assert isinstance(reply, AlterClientQuotasReply)
     (one,) = reply.entries
     assert one.entity == entity
     return one
 
 
-def described(desk: AuditedDesk, *components: QuotaFilter, strict: bool = False) -> Any:
-    reply = desk.ask_inside(DescribeClientQuotas(components, strict))
+def described(rig: AuditRig, *components: QuotaFilter, strict: bool = False) -> Any:
+    reply = rig.ask_inside(DescribeClientQuotas(components, strict))
     assert isinstance(reply, DescribeClientQuotasReply)
     return reply
 
 
 def test_limits_are_set_told_and_removed() -> None:
-    desk = LimitedDesk()
-    desk.told()
-    assert not altered(desk, QuotaChange("join_rate", 5.0), QuotaChange("commit_rate", 9.5)).error_code
+    rig = ThrottledRig()
+    rig.told()
+    assert not altered(rig, QuotaChange("join_rate", 5.0), QuotaChange("commit_rate", 9.5)).error_code
     values = (QuotaValue("commit_rate", 9.5), QuotaValue("join_rate", 5.0))
-    assert described(desk).entries == (DescribedQuota(BOB, values),)
-    (line,) = desk.told()
+    assert described(rig).entries == (DescribedQuota(BOB, values),)
+    (line,) = rig.told()
     assert line["changes"][0] == {"what": "limit of user bob, commit_rate", "before": None, "after": 9.5} or line
-    assert not altered(desk, QuotaChange("join_rate", remove=True), validate_only=True).error_code
-    assert not altered(desk, QuotaChange("commit_rate", remove=True)).error_code
-    assert described(desk).entries == (DescribedQuota(BOB, values[1:]),)
-    assert not altered(desk, QuotaChange("join_rate", remove=True)).error_code
-    assert described(desk).entries == ()
+    assert not altered(rig, QuotaChange("join_rate", remove=True), validate_only=True).error_code
+    assert not altered(rig, QuotaChange("commit_rate", remove=True)).error_code
+    assert described(rig).entries == (DescribedQuota(BOB, values[1:]),)
+    assert not altered(rig, QuotaChange("join_rate", remove=True)).error_code
+    assert described(rig).entries == ()
 
 
 @pytest.mark.parametrize(
@@ -233,14 +233,14 @@ def test_limits_are_set_told_and_removed() -> None:
 def test_a_limit_that_cannot_be_is_refused_and_changes_nothing(
     entity: tuple[QuotaEntity, ...], change: QuotaChange
 ) -> None:
-    desk = LimitedDesk()
-    refused = altered(desk, QuotaChange("commit_rate", 1.0), change, entity=entity)
+    rig = ThrottledRig()
+    refused = altered(rig, QuotaChange("commit_rate", 1.0), change, entity=entity)
     assert refused.error_code is ErrorCode.INVALID_REQUEST and refused.error_message
-    assert not desk.node.core.accounts.quotas.limits
+    assert not rig.node.core.accounts.quotas.limits
 
 
 def test_limits_are_asked_for_by_name_by_default_and_by_any() -> None:
-    desk = LimitedDesk()
+    rig = ThrottledRig()
     entities: list[tuple[QuotaEntity, ...]] = [
         BOB,
         (QuotaEntity("user"),),
@@ -248,10 +248,10 @@ def test_limits_are_asked_for_by_name_by_default_and_by_any() -> None:
         (QuotaEntity("ip", "10.0.0.1"),),
     ]
     for entity in entities:
-        assert not altered(desk, QuotaChange("connection_creation_rate", 1.0), entity=entity).error_code
+        assert not altered(rig, QuotaChange("connection_creation_rate", 1.0), entity=entity).error_code
 
     def found(*components: QuotaFilter, strict: bool = False) -> list[int]:
-        return [entities.index(one.entity) for one in described(desk, *components, strict=strict).entries]
+        return [entities.index(one.entity) for one in described(rig, *components, strict=strict).entries]
 
     assert found() == [0, 1, 2, 3] and found(strict=True) == []
     assert found(QuotaFilter("user", 0, "bob")) == [0, 2]
@@ -268,7 +268,7 @@ def test_limits_are_asked_for_by_name_by_default_and_by_any() -> None:
         ((QuotaFilter("user", 1), QuotaFilter("user", 2)), ErrorCode.INVALID_REQUEST),
         ((QuotaFilter("user", 1), QuotaFilter("ip", 2)), ErrorCode.INVALID_REQUEST),
     ):
-        assert described(desk, *wrong).error_code is code
+        assert described(rig, *wrong).error_code is code
 
 
 # ---------------------------------------------------------------------------- members, and what they say of themselves
@@ -284,56 +284,56 @@ def join(group_id: str, member_id: str = "", metadata: bytes = b"x" * 100, **mor
 
 def joined(peer: Peer, group_id: str, **more: Any) -> Any:
     (reply,) = peer.ask(join(group_id, **more))
-    peer._desk.wait(1_000)  # whoever is refused is not read for so long
+    peer._rig.wait(1_000)  # whoever is refused is not read for so long
     return reply
 
 
 @pytest.fixture
-def desk() -> LimitedDesk:
-    return LimitedDesk(group_initial_rebalance_delay_ms=0)
+def rig() -> ThrottledRig:
+    return ThrottledRig(group_initial_rebalance_delay_ms=0)
 
 
-def test_a_user_has_as_many_members_in_all_groups_as_its_limit_says(desk: LimitedDesk) -> None:
-    desk.limit("member_count", 2)
-    peer = Peer(desk, 1)
+def test_a_user_has_as_many_members_in_all_groups_as_its_limit_says(rig: ThrottledRig) -> None:
+    rig.limit("member_count", 2)
+    peer = Peer(rig, 1)
     first, second, third = (joined(peer, group_id) for group_id in ("a", "b", "c"))
     assert (first.error_code, second.error_code, third.error_code) == (0, 0, LIMITED)
-    assert third.throttle_time_ms == 1_000 and desk.node.core.counters["requests_throttled"] == 1
+    assert third.throttle_time_ms == 1_000 and rig.node.core.counters["requests_throttled"] == 1
     assert joined(peer, "a", member_id=first.member_id).error_code == 0, "it is one of the two"
     (left,) = peer.ask((LeaveGroup("a", (LeavingMember(first.member_id),)), 2))
     assert left.error_code == 0  # type: ignore[attr-defined]
     assert joined(peer, "c").error_code == 0, "there is room again"
     assert joined(peer, "d").error_code is LIMITED
-    shown = desk.node.core.refusals.list(frozenset({"d"}))
+    shown = rig.node.core.refusals.list(frozenset({"d"}))
     assert ["member_count=2" in one.detail for one in shown] == [True], "muster doctor says why"
 
 
-def test_a_static_member_that_comes_back_takes_its_own_place(desk: LimitedDesk) -> None:
-    desk.limit("member_count", 1)
-    peer = Peer(desk, 1)
+def test_a_static_member_that_comes_back_takes_its_own_place(rig: ThrottledRig) -> None:
+    rig.limit("member_count", 1)
+    peer = Peer(rig, 1)
     for _ in range(3):
         (reply,) = peer.ask((join("a", group_instance_id="i")[0], 5))
-        desk.wait(1_000)
+        rig.wait(1_000)
         assert reply.error_code == 0  # type: ignore[attr-defined]
     assert joined(peer, "a").error_code is LIMITED
 
 
-def test_members_that_were_there_before_the_limit_count(desk: LimitedDesk) -> None:
-    peer = Peer(desk, 1)
+def test_members_that_were_there_before_the_limit_count(rig: ThrottledRig) -> None:
+    peer = Peer(rig, 1)
     first, *others = (joined(peer, group_id) for group_id in ("a", "b", "c"))
     assert not any(one.error_code for one in (first, *others))
-    desk.limit("member_count", 3)
-    desk.wait(1_000)
+    rig.limit("member_count", 3)
+    rig.wait(1_000)
     assert joined(peer, "a", member_id=first.member_id).error_code == 0
     assert joined(peer, "d").error_code is LIMITED
-    desk.limit("member_count", 4)
-    desk.wait(1_000)
+    rig.limit("member_count", 4)
+    rig.wait(1_000)
     assert joined(peer, "d").error_code == 0
 
 
-def test_a_limit_of_metadata_bytes_counts_what_members_offer(desk: LimitedDesk) -> None:
-    desk.limit("member_metadata_bytes", 250)
-    peer = Peer(desk, 1)
+def test_a_limit_of_metadata_bytes_counts_what_members_offer(rig: ThrottledRig) -> None:
+    rig.limit("member_metadata_bytes", 250)
+    peer = Peer(rig, 1)
     first, second = joined(peer, "a"), joined(peer, "b")
     assert (first.error_code, second.error_code) == (0, 0)
     assert joined(peer, "c").error_code is ErrorCode.MESSAGE_TOO_LARGE
@@ -345,15 +345,15 @@ def test_a_limit_of_metadata_bytes_counts_what_members_offer(desk: LimitedDesk) 
 
 @pytest.mark.parametrize("subscription", [{"subscribed_topic_names": ("orders",)}, {"subscribed_topic_regex": "o.*"}])
 def test_a_member_of_a_server_driven_group_counts_and_leaves_room(subscription: dict[str, Any]) -> None:
-    desk = LimitedDesk(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
-    desk.limit("member_count", 1)
-    peer = Peer(desk, 1)
+    rig = ThrottledRig(group_coordinator_rebalance_protocols=RebalanceProtocols(("classic", "consumer")))
+    rig.limit("member_count", 1)
+    peer = Peer(rig, 1)
 
     def beat(member_id: str, epoch: int) -> Any:
         own = subscription if epoch == 0 else {}
         wanted = ConsumerGroupHeartbeat("s", member_id, epoch, rebalance_timeout_ms=60_000, topic_partitions=(), **own)
         (reply,) = peer.ask((wanted, 1))
-        desk.wait(1_000)
+        rig.wait(1_000)
         return reply
 
     assert [beat("m", 0).error_code, beat("n", 0).error_code] == [0, LIMITED]
@@ -361,12 +361,12 @@ def test_a_member_of_a_server_driven_group_counts_and_leaves_room(subscription: 
     assert beat("n", 0).error_code == 0
 
 
-def test_members_of_client_balanced_groups_count(desk: LimitedDesk) -> None:
-    desk.limit("member_count", 1)
-    desk.connect(9)
-    (first,) = desk.ask(9, StartMember("cb", "m1", ("orders",)))
+def test_members_of_client_balanced_groups_count(rig: ThrottledRig) -> None:
+    rig.limit("member_count", 1)
+    rig.connect(9)
+    (first,) = rig.ask(9, StartMember("cb", "m1", ("orders",)))
     assert not first.error_code  # type: ignore[attr-defined]
-    (refused,) = desk.ask(9, StartMember("cb", "m2", ("orders",)))
+    (refused,) = rig.ask(9, StartMember("cb", "m2", ("orders",)))
     assert refused.error_code is LIMITED  # type: ignore[attr-defined]
 
 

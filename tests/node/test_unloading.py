@@ -3,19 +3,19 @@ from coordinator.node.unloading import unload
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 
 def test_a_join_that_waits_is_sent_elsewhere_and_no_shard_serves_any_more() -> None:
-    desk = Desk(group_initial_rebalance_delay_ms=5_000)
-    desk.connect(1)
+    rig = NodeRig(group_initial_rebalance_delay_ms=5_000)
+    rig.connect(1)
     join = JoinGroup("g", 10_000, protocol_type="consumer", protocols=(JoinProtocol("r"),), wants_member_id_first=False)
-    assert desk.ask(1, join) == []
+    assert rig.ask(1, join) == []
 
-    unload(desk.node.core, desk._moment())
-    desk.step(Woke())
+    unload(rig.node.core, rig._moment())
+    rig.step(Woke())
 
-    reply, _moved = desk.heard(1)
+    reply, _moved = rig.heard(1)
     assert isinstance(reply, JoinGroupReply)
     assert reply.error_code is ErrorCode.NOT_COORDINATOR
-    assert {shard.state for shard in desk.node.core.shards} == {ShardState.UNLOADED}
+    assert {shard.state for shard in rig.node.core.shards} == {ShardState.UNLOADED}

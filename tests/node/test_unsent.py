@@ -3,7 +3,7 @@
 from coordinator.handlers.fetch_completion import WokenFetches
 from coordinator.io.send_backlog import CAUGHT_UP, SendBacklog
 from coordinator.node.receive_backlog import largest_backlogs
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 LIMIT = 1_000
 
@@ -59,7 +59,7 @@ def test_while_half_is_taken_who_takes_nothing_for_long_goes() -> None:
     assert closed(unsent, [still, reading], 10_000) == ["still"]
 
 
-def test_who_stands_still_in_an_empty_house_stays() -> None:
+def test_who_stands_still_below_the_limit_stays() -> None:
     unsent = SendBacklog(LIMIT)
     still = Client("still", 300)
     for second in range(100):
@@ -78,9 +78,9 @@ def test_a_pause_between_two_looks_is_not_standing_still() -> None:
 
 
 def test_nothing_woken_is_nothing_to_do() -> None:
-    desk = Desk()
+    rig = NodeRig()
     woken = WokenFetches()
     woken.add([("fetch", 1, 1)])
-    woken.continue_checks(desk.node.core)
+    woken.continue_checks(rig.node.core)
     assert not woken.keys
-    assert largest_backlogs(desk.node.core) == []
+    assert largest_backlogs(rig.node.core) == []

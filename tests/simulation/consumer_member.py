@@ -31,7 +31,7 @@ _REVOCATIONS_MS = (0, 0, 700, 3_000)
 """Times that members take to revoke: to finish what they do, and to commit."""
 _JOIN_AGAIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 
 
 class ConsumerWatcher(Watcher, Protocol):
@@ -67,12 +67,12 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
     ) -> None:
         super().__init__(name, instance_id, clock, random, open_link, watcher, seen)
         self.epoch = JOINING
-        self.owned: set[Place] = set()
+        self.owned: set[TopicIdPartition] = set()
         self._topics = random.choice(_SUBSCRIPTIONS)
         self._regex = random.choice(("", "", "alpha|beta", "al.*"))
         self._is_full, self._must_report = True, False
         self._revocation_ms = random.choice(_REVOCATIONS_MS)
-        self._goal: tuple[set[Place], int] | None = None
+        self._goal: tuple[set[TopicIdPartition], int] | None = None
         self._losses = 0  # since it joined: a request that was given up may arrive later than the next one
         self._untrue: Message | None = None
         self._next_ms = self._offset = 0
@@ -226,7 +226,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             self._seen.add("consumer: revocations that took time")
             self._take(self._goal[0])
 
-    def _take(self, told: set[Place]) -> None:
+    def _take(self, told: set[TopicIdPartition]) -> None:
         """Hold the partitions of this answer from now on."""
         self._goal = None
         self._must_report = told != self.owned

@@ -65,7 +65,7 @@ def test_a_kafka_consumer_that_handled_nothing_is_wrong_where_there_is_a_listene
     assert wrong(without, {"kafka": None}) == []
 
 
-class Stage(Story):
+class StoryRig(Story):
     """The story's steps without processes: members hold partitions when a test says so, and all that is released is
     committed at once."""
 
@@ -99,19 +99,19 @@ class Stage(Story):
 
 @pytest.mark.parametrize("kafka", [None, "127.0.0.1:9092"])
 def test_nobody_is_given_records_that_a_member_to_come_should_read(kafka: str | None) -> None:
-    stage = Stage(kafka)
+    rig = StoryRig(kafka)
     beginners = [FIRST] if kafka is None else [FIRST, KAFKA]
-    assert stage.look() == ([], OPENING, False)  # Spark is still starting
-    assert stage.look(SPARK) == (beginners, OPENING, False)
-    assert stage.look(SPARK, *beginners[1:]) == (beginners, OPENING, False)  # the first is slow, and waited for
-    assert stage.look(SPARK, *beginners) == ([*beginners, SECOND], MIDDLE, False)
-    assert stage.look(SPARK, *beginners[1:], SECOND) == ([*beginners, SECOND], MIDDLE, False)  # expelled: it comes back
-    assert stage.look(SPARK, *beginners, SECOND) == ([*beginners, SECOND], 1, True)
-    assert stage.killed_held == [1]
-    stage.look(SPARK, SECOND)  # all is committed, and it is not known yet who has the partition
-    stage.moved_after_s = 6.0
+    assert rig.look() == ([], OPENING, False)  # Spark is still starting
+    assert rig.look(SPARK) == (beginners, OPENING, False)
+    assert rig.look(SPARK, *beginners[1:]) == (beginners, OPENING, False)  # the first is slow, and waited for
+    assert rig.look(SPARK, *beginners) == ([*beginners, SECOND], MIDDLE, False)
+    assert rig.look(SPARK, *beginners[1:], SECOND) == ([*beginners, SECOND], MIDDLE, False)  # expelled: it comes back
+    assert rig.look(SPARK, *beginners, SECOND) == ([*beginners, SECOND], 1, True)
+    assert rig.killed_held == [1]
+    rig.look(SPARK, SECOND)  # all is committed, and it is not known yet who has the partition
+    rig.moved_after_s = 6.0
     with pytest.raises(StopIteration):
-        stage.look(SPARK, SECOND)
+        rig.look(SPARK, SECOND)
 
 
 class Standing(Story):

@@ -6,7 +6,7 @@ from coordinator.groups.consumer.state import ConsumerGroupSettings
 from coordinator.runtime.consumer_group_configs import CONSUMER_SETTINGS
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource, ConfigType, ResourceType
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.topics.test_requests import altered, described, restarted
 
 SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
@@ -14,40 +14,40 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 ASSIGNMENT = "consumer.assignment.interval.ms"
 
 
-def change(desk: Desk, *changes: tuple[str, int, str | None], group_id: str = "g") -> tuple[ErrorCode, str | None]:
-    error, message, *_ = altered(desk, ResourceType.GROUP, group_id, *[AlterableConfig(*one) for one in changes])
+def change(rig: NodeRig, *changes: tuple[str, int, str | None], group_id: str = "g") -> tuple[ErrorCode, str | None]:
+    error, message, *_ = altered(rig, ResourceType.GROUP, group_id, *[AlterableConfig(*one) for one in changes])
     return error, message
 
 
-def settings(desk: Desk, group_id: str = "g") -> ConsumerGroupSettings:
-    return desk.node.core.group_configs.consumer_settings(group_id)
+def settings(rig: NodeRig, group_id: str = "g") -> ConsumerGroupSettings:
+    return rig.node.core.group_configs.consumer_settings(group_id)
 
 
 def test_a_group_follows_the_node_until_it_is_told_otherwise_and_again_after() -> None:
-    desk = Desk(group_consumer_session_timeout_ms=50_000)
-    assert settings(desk).session_timeout_ms == 50_000
-    assert change(desk, (SESSION, SET, "55000"))[0] is ErrorCode.NONE
-    assert settings(desk).session_timeout_ms == 55_000
-    assert settings(desk, "another").session_timeout_ms == 50_000
-    (config,) = described(desk, ResourceType.GROUP, "g", SESSION, more=True).configs
+    rig = NodeRig(group_consumer_session_timeout_ms=50_000)
+    assert settings(rig).session_timeout_ms == 50_000
+    assert change(rig, (SESSION, SET, "55000"))[0] is ErrorCode.NONE
+    assert settings(rig).session_timeout_ms == 55_000
+    assert settings(rig, "another").session_timeout_ms == 50_000
+    (config,) = described(rig, ResourceType.GROUP, "g", SESSION, more=True).configs
     assert (config.value, config.config_source, config.config_type) == ("55000", ConfigSource.GROUP, ConfigType.INT)
     assert [(one.name, one.value, one.source) for one in config.synonyms] == [
         (SESSION, "55000", ConfigSource.GROUP),
         (f"group.{SESSION}", "50000", ConfigSource.STATIC_BROKER),
         (f"group.{SESSION}", "45000", ConfigSource.DEFAULT),
     ]
-    assert change(desk, (SESSION, DELETE, None))[0] is ErrorCode.NONE
-    assert settings(desk).session_timeout_ms == 50_000
+    assert change(rig, (SESSION, DELETE, None))[0] is ErrorCode.NONE
+    assert settings(rig).session_timeout_ms == 50_000
 
 
 def test_settings_outlive_a_crash() -> None:
-    desk = Desk()
-    assert change(desk, (SESSION, SET, "60000"), (HEARTBEAT, SET, "15000"), (ASSIGNMENT, SET, "0"))[0] is ErrorCode.NONE
+    rig = NodeRig()
+    assert change(rig, (SESSION, SET, "60000"), (HEARTBEAT, SET, "15000"), (ASSIGNMENT, SET, "0"))[0] is ErrorCode.NONE
     wanted = ConsumerGroupSettings(session_timeout_ms=60_000, heartbeat_interval_ms=15_000, assignment_interval_ms=0)
-    assert settings(desk) == wanted
-    desk = restarted(desk)
-    assert settings(desk) == wanted
-    assert settings(desk, "another") == ConsumerGroupSettings()
+    assert settings(rig) == wanted
+    rig = restarted(rig)
+    assert settings(rig) == wanted
+    assert settings(rig, "another") == ConsumerGroupSettings()
 
 
 @pytest.mark.parametrize(
@@ -64,48 +64,48 @@ def test_settings_outlive_a_crash() -> None:
     ],
 )
 def test_a_value_out_of_the_nodes_bounds_is_refused_with_the_bounds(name: str, value: str, bounds: str) -> None:
-    desk = Desk()
+    rig = NodeRig()
     others = [(other, SET, allowed) for other, allowed in ((ASSIGNMENT, "5"), (SESSION, "50000")) if other != name]
-    error, message = change(desk, *others, (name, SET, value))
+    error, message = change(rig, *others, (name, SET, value))
     assert error is ErrorCode.INVALID_CONFIG
     assert message is not None
     assert bounds in message
-    assert settings(desk) == ConsumerGroupSettings(), "all of the changes or none"
+    assert settings(rig) == ConsumerGroupSettings(), "all of the changes or none"
 
 
 def test_bounds_themselves_are_allowed() -> None:
-    desk = Desk()
+    rig = NodeRig()
     for value in ("45000", "60000"):
-        assert change(desk, (SESSION, SET, value))[0] is ErrorCode.NONE
+        assert change(rig, (SESSION, SET, value))[0] is ErrorCode.NONE
     for value in ("5000", "15000"):
-        assert change(desk, (HEARTBEAT, SET, value))[0] is ErrorCode.NONE
+        assert change(rig, (HEARTBEAT, SET, value))[0] is ErrorCode.NONE
     for value in ("0", "15000"):
-        assert change(desk, (ASSIGNMENT, SET, value))[0] is ErrorCode.NONE
+        assert change(rig, (ASSIGNMENT, SET, value))[0] is ErrorCode.NONE
 
 
 def test_the_session_timeout_is_longer_than_the_heartbeat_interval_with_what_the_node_has() -> None:
-    desk = Desk(group_consumer_min_session_timeout_ms=6_000, group_consumer_max_heartbeat_interval_ms=60_000)
-    error, message = change(desk, (HEARTBEAT, SET, "45000"))
+    rig = NodeRig(group_consumer_min_session_timeout_ms=6_000, group_consumer_max_heartbeat_interval_ms=60_000)
+    error, message = change(rig, (HEARTBEAT, SET, "45000"))
     assert error is ErrorCode.INVALID_CONFIG
     assert message == "consumer.session.timeout.ms would be 45000, consumer.heartbeat.interval.ms not less: 45000"
-    assert change(desk, (HEARTBEAT, SET, "44999"))[0] is ErrorCode.NONE
-    assert change(desk, (SESSION, SET, "44999"))[0] is ErrorCode.INVALID_CONFIG
-    assert change(desk, (SESSION, SET, "6001"), (HEARTBEAT, SET, "6000"))[0] is ErrorCode.NONE
+    assert change(rig, (HEARTBEAT, SET, "44999"))[0] is ErrorCode.NONE
+    assert change(rig, (SESSION, SET, "44999"))[0] is ErrorCode.INVALID_CONFIG
+    assert change(rig, (SESSION, SET, "6001"), (HEARTBEAT, SET, "6000"))[0] is ErrorCode.NONE
 
 
 def test_what_a_group_cannot_have_itself_is_the_nodes() -> None:
-    desk = Desk(
+    rig = NodeRig(
         group_consumer_max_size=7,
         group_consumer_regex_refresh_interval_ms=10_000,
     )
-    assert settings(desk) == ConsumerGroupSettings(max_size=7, regex_refresh_interval_ms=10_000)
-    assert change(desk, ("group.consumer.max.size", SET, "5"))[0] is ErrorCode.INVALID_CONFIG
+    assert settings(rig) == ConsumerGroupSettings(max_size=7, regex_refresh_interval_ms=10_000)
+    assert change(rig, ("group.consumer.max.size", SET, "5"))[0] is ErrorCode.INVALID_CONFIG
 
 
 def test_the_nodes_keys_are_described_with_their_types() -> None:
-    desk = Desk()
-    name = str(desk.node.core.placement.node_id)
-    told = {config.name: config for config in described(desk, ResourceType.BROKER, name, more=True).configs}
+    rig = NodeRig()
+    name = str(rig.node.core.placement.node_id)
+    told = {config.name: config for config in described(rig, ResourceType.BROKER, name, more=True).configs}
     assert told["group.consumer.assignors"].value == "uniform,range"
     assert told["group.consumer.assignors"].config_type == ConfigType.LIST
     assert told["group.coordinator.rebalance.protocols"].value == "classic,consumer"

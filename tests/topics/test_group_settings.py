@@ -7,7 +7,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource, ResourceType
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
 from protocol.record_batch import encode_batch
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 from tests.topics.test_requests import altered, described, restarted
 
 SET, DELETE, APPEND, _SUBTRACT = ConfigOperation
@@ -15,9 +15,9 @@ DELAY, SIZE = "group.initial.rebalance.delay.ms", "group.max.size"
 SHORTEST, LONGEST = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 
 
-def join(desk: Desk, group_id: str = "g", session_timeout_ms: int = 10_000, call: int = 5) -> JoinGroupReply | None:
+def join(rig: NodeRig, group_id: str = "g", session_timeout_ms: int = 10_000, call: int = 5) -> JoinGroupReply | None:
     """None while the join phase waits."""
-    desk.replied.pop(call, None)
+    rig.replied.pop(call, None)
     protocols = (JoinProtocol("range", b""),)
     message = JoinGroup(
         group_id,
@@ -26,59 +26,59 @@ def join(desk: Desk, group_id: str = "g", session_timeout_ms: int = 10_000, call
         session_timeout_ms=session_timeout_ms,
         wants_member_id_first=False,
     )
-    answer = desk.ask_inside(message, call)
-    desk.wake_until_idle()
-    answer = desk.replied.get(call)
+    answer = rig.ask_inside(message, call)
+    rig.wake_until_idle()
+    answer = rig.replied.get(call)
     assert answer is None or isinstance(answer, JoinGroupReply)
     return answer
 
 
-def change(desk: Desk, *changes: tuple[str, int, str | None], group_id: str = "g") -> ErrorCode:
-    return altered(desk, ResourceType.GROUP, group_id, *[AlterableConfig(*one) for one in changes])[0]
+def change(rig: NodeRig, *changes: tuple[str, int, str | None], group_id: str = "g") -> ErrorCode:
+    return altered(rig, ResourceType.GROUP, group_id, *[AlterableConfig(*one) for one in changes])[0]
 
 
 def test_a_group_follows_the_node_until_it_is_told_otherwise_and_again_after() -> None:
-    desk = Desk(group_max_session_timeout_ms=99_000)
-    told = described(desk, ResourceType.GROUP, "g", more=True)
+    rig = NodeRig(group_max_session_timeout_ms=99_000)
+    told = described(rig, ResourceType.GROUP, "g", more=True)
     assert [config.name for config in told.configs] == list(SETTINGS)
-    assert change(desk, (LONGEST, SET, "50000")) is ErrorCode.NONE
-    (config,) = described(desk, ResourceType.GROUP, "g", LONGEST, more=True).configs
+    assert change(rig, (LONGEST, SET, "50000")) is ErrorCode.NONE
+    (config,) = described(rig, ResourceType.GROUP, "g", LONGEST, more=True).configs
     assert (config.value, config.config_source) == ("50000", ConfigSource.GROUP)
     assert [(synonym.value, synonym.source) for synonym in config.synonyms] == [
         ("50000", ConfigSource.GROUP),
         ("99000", ConfigSource.STATIC_BROKER),
         ("1800000", ConfigSource.DEFAULT),
     ]
-    assert change(desk, (LONGEST, DELETE, None)) is ErrorCode.NONE
-    (config,) = described(desk, ResourceType.GROUP, "g", LONGEST).configs
+    assert change(rig, (LONGEST, DELETE, None)) is ErrorCode.NONE
+    (config,) = described(rig, ResourceType.GROUP, "g", LONGEST).configs
     assert (config.value, config.config_source) == ("99000", ConfigSource.STATIC_BROKER)
 
 
 def test_joins_go_by_the_groups_own_settings_after_a_crash_too() -> None:
-    desk = Desk(group_initial_rebalance_delay_ms=60_000)
-    assert join(desk, "slow") is None
-    assert change(desk, (DELAY, SET, "0"), (SIZE, SET, "1"), (SHORTEST, SET, "9000")) is ErrorCode.NONE
+    rig = NodeRig(group_initial_rebalance_delay_ms=60_000)
+    assert join(rig, "slow") is None
+    assert change(rig, (DELAY, SET, "0"), (SIZE, SET, "1"), (SHORTEST, SET, "9000")) is ErrorCode.NONE
     for _life in range(2):
-        first = join(desk)
+        first = join(rig)
         assert first is not None
         assert first.error_code is ErrorCode.NONE
-        second = join(desk, call=6)
+        second = join(rig, call=6)
         assert second is not None
         assert second.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
-        short = join(desk, session_timeout_ms=8_999)
+        short = join(rig, session_timeout_ms=8_999)
         assert short is not None
         assert short.error_code is ErrorCode.INVALID_SESSION_TIMEOUT
-        assert join(desk, "others", session_timeout_ms=8_999, call=8) is None
-        desk = restarted(desk, group_initial_rebalance_delay_ms=60_000)
+        assert join(rig, "others", session_timeout_ms=8_999, call=8) is None
+        rig = restarted(rig, group_initial_rebalance_delay_ms=60_000)
 
 
 def test_a_group_that_is_there_follows_at_once() -> None:
-    desk = Desk()
-    first = join(desk)
+    rig = NodeRig()
+    first = join(rig)
     assert first is not None
     assert first.error_code is ErrorCode.NONE
-    assert change(desk, (SIZE, SET, "1")) is ErrorCode.NONE
-    second = join(desk, call=6)
+    assert change(rig, (SIZE, SET, "1")) is ErrorCode.NONE
+    second = join(rig, call=6)
     assert second is not None
     assert second.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
@@ -100,22 +100,22 @@ def test_a_group_that_is_there_follows_at_once() -> None:
 def test_a_group_is_changed_as_a_whole_or_not_at_all(
     changes: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
-    desk = Desk()
-    assert change(desk, *changes) is error
-    assert all(config.is_default or config.name == DELAY for config in described(desk, ResourceType.GROUP, "g").configs)
-    assert desk.node.core.group_configs.position == 0
+    rig = NodeRig()
+    assert change(rig, *changes) is error
+    assert all(config.is_default or config.name == DELAY for config in described(rig, ResourceType.GROUP, "g").configs)
+    assert rig.node.core.group_configs.position == 0
 
 
 def test_no_group_has_no_name() -> None:
-    assert change(Desk(), (SIZE, SET, "5"), group_id="") is ErrorCode.INVALID_REQUEST
-    assert described(Desk(), ResourceType.GROUP, "").error_code is ErrorCode.INVALID_REQUEST
+    assert change(NodeRig(), (SIZE, SET, "5"), group_id="") is ErrorCode.INVALID_REQUEST
+    assert described(NodeRig(), ResourceType.GROUP, "").error_code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [(b"topic/x", b"\0\1\x80"), (b"group/g", b"\0\2\x80"), (b"group/g", b"\0\1rubbish"), (None, b"")]
 )
 def test_settings_that_do_not_parse_stop_the_start(key: bytes | None, value: bytes) -> None:
-    desk = Desk()
-    desk.store.append(desk.store.log(CONFIGS_LOG), encode_batch([(key, value)], timestamp_ms=WALL_MS))
+    rig = NodeRig()
+    rig.store.append(rig.store.log(CONFIGS_LOG), encode_batch([(key, value)], timestamp_ms=WALL_MS))
     with pytest.raises(ConfigsCorrupt):
-        GroupConfigs(desk.store, desk.node.core.config).load()
+        GroupConfigs(rig.store, rig.node.core.config).load()

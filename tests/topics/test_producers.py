@@ -19,16 +19,16 @@ from protocol.messages.data import (
 )
 from protocol.record_batch import encode_batch
 from tests.enumerations import share_of
-from tests.node.desk import WALL_MS as DESK_MS
-from tests.node.desk import Desk
-from tests.topics.town import WALL_MS, Town, batch, producing
+from tests.node.node_rig import WALL_MS as NODE_MS
+from tests.node.node_rig import NodeRig
+from tests.topics.topic_rig import WALL_MS, TopicRig, batch, producing
 
 
 @pytest.fixture
-def town() -> Town:
-    town = Town()
-    town.made("flights", 2)
-    return town
+def rig() -> TopicRig:
+    rig = TopicRig()
+    rig.made("flights", 2)
+    return rig
 
 
 def of(producer_id: int, first: int, *values: str, epoch: int = 0, at_ms: int = WALL_MS) -> bytes:
@@ -40,36 +40,36 @@ def of(producer_id: int, first: int, *values: str, epoch: int = 0, at_ms: int = 
 # --- stored once ---
 
 
-def test_a_batch_sent_again_is_answered_as_the_first_time_and_not_stored_again(town: Town) -> None:
-    town.send(batch("before"))
-    first = town.send(of(9, 0, "a", "b"))
-    again = town.send(of(9, 0, "a", "b"))
+def test_a_batch_sent_again_is_answered_as_the_first_time_and_not_stored_again(rig: TopicRig) -> None:
+    rig.send(batch("before"))
+    first = rig.send(of(9, 0, "a", "b"))
+    again = rig.send(of(9, 0, "a", "b"))
     assert (first.error_code, first.base_offset) == (again.error_code, again.base_offset) == (ErrorCode.NONE, 1)
-    assert town.send(of(9, 2, "c")).base_offset == 3
-    town.flush()
-    assert town.values() == ["before", "a", "b", "c"]
+    assert rig.send(of(9, 2, "c")).base_offset == 3
+    rig.flush()
+    assert rig.values() == ["before", "a", "b", "c"]
 
 
-def test_who_sends_a_batch_again_waits_until_the_first_one_is_durable(town: Town) -> None:
-    town.topics.produce(producing(of(9, 0), acks=1), town.moment)
-    _reply, position = town.topics.produce(producing(of(9, 0)), town.moment)
-    assert position == town.store.position > town.store.flushed
-    _reply, position = town.topics.produce(producing(of(9, 0), acks=1), town.moment)
+def test_who_sends_a_batch_again_waits_until_the_first_one_is_durable(rig: TopicRig) -> None:
+    rig.topics.produce(producing(of(9, 0), acks=1), rig.moment)
+    _reply, position = rig.topics.produce(producing(of(9, 0)), rig.moment)
+    assert position == rig.store.position > rig.store.flushed
+    _reply, position = rig.topics.produce(producing(of(9, 0), acks=1), rig.moment)
     assert position == 0
 
 
-def test_each_partition_counts_for_itself(town: Town) -> None:
-    assert town.send(of(9, 0)).base_offset == 0
-    assert town.send(of(9, 0), partition=1).base_offset == 0
-    assert town.send(of(9, 1), partition=1).base_offset == 1
+def test_each_partition_counts_for_itself(rig: TopicRig) -> None:
+    assert rig.send(of(9, 0)).base_offset == 0
+    assert rig.send(of(9, 0), partition=1).base_offset == 0
+    assert rig.send(of(9, 1), partition=1).base_offset == 1
 
 
-def test_what_was_stored_before_is_skipped_among_what_is_new(town: Town) -> None:
-    town.send(of(9, 0))
-    answer = town.send(of(9, 0) + of(9, 1))
+def test_what_was_stored_before_is_skipped_among_what_is_new(rig: TopicRig) -> None:
+    rig.send(of(9, 0))
+    answer = rig.send(of(9, 0) + of(9, 1))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
-    town.flush()
-    assert town.values() == ["0", "1"]
+    rig.flush()
+    assert rig.values() == ["0", "1"]
 
 
 # --- refused ---
@@ -88,40 +88,40 @@ def test_what_was_stored_before_is_skipped_among_what_is_new(town: Town) -> None
         (of(9, 2, epoch=1) + of(9, 4, epoch=1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
     ],
 )
-def test_what_does_not_come_next_is_refused_and_nothing_is_stored(town: Town, data: bytes, error: ErrorCode) -> None:
-    town.send(of(9, 1))
-    town.send(of(9, 0, "x", "y", epoch=1))
-    end = town.store.position
-    answer = town.send(data)
+def test_what_does_not_come_next_is_refused_and_nothing_is_stored(rig: TopicRig, data: bytes, error: ErrorCode) -> None:
+    rig.send(of(9, 1))
+    rig.send(of(9, 0, "x", "y", epoch=1))
+    end = rig.store.position
+    answer = rig.send(data)
     assert (answer.error_code, answer.base_offset) == (error, -1)
     assert answer.error_message
-    assert town.store.position == end
+    assert rig.store.position == end
 
 
-def test_one_partition_is_refused_and_the_others_are_stored(town: Town) -> None:
-    town.send(of(9, 0))
+def test_one_partition_is_refused_and_the_others_are_stored(rig: TopicRig) -> None:
+    rig.send(of(9, 0))
     parts = (ProducePartition(0, of(9, 7)), ProducePartition(1, of(9, 0)))
-    reply, position = town.topics.produce(Produce((ProduceTopic("flights", parts),)), town.moment)
+    reply, position = rig.topics.produce(Produce((ProduceTopic("flights", parts),)), rig.moment)
     assert [part.error_code for part in reply.responses[0].partition_responses] == [
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.NONE,
     ]
-    assert position == town.store.position
+    assert position == rig.store.position
 
 
 # --- crashes ---
 
 
-def test_after_a_crash_the_producer_goes_on_where_the_log_ends(town: Town) -> None:
-    town.send(of(9, 0))
-    town.flush()
-    town.send(of(9, 1))  # never acknowledged, never durable
-    town.crash()
-    assert town.send(of(9, 0)).base_offset == 0
-    assert town.send(of(9, 2)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert town.send(of(9, 1)).base_offset == 1
-    town.flush()
-    assert town.values() == ["0", "1"]
+def test_after_a_crash_the_producer_goes_on_where_the_log_ends(rig: TopicRig) -> None:
+    rig.send(of(9, 0))
+    rig.flush()
+    rig.send(of(9, 1))  # never acknowledged, never durable
+    rig.crash()
+    assert rig.send(of(9, 0)).base_offset == 0
+    assert rig.send(of(9, 2)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rig.send(of(9, 1)).base_offset == 1
+    rig.flush()
+    assert rig.values() == ["0", "1"]
 
 
 STEPS = st.lists(
@@ -140,30 +140,30 @@ def test_whatever_is_sent_again_and_whenever_the_node_crashes_each_batch_is_ther
 ) -> None:
     """Each producer sends its next batch, or one of its last four again; a batch counts as sent when it was answered
     and is durable."""
-    town = Town()
-    town.made()
+    rig = TopicRig()
+    rig.made()
     following, durable = [0, 0, 0], [0, 0, 0]
     for what, producer_id, back in steps:
         if what == "send":
             number = max(0, following[producer_id] - back)
-            answer = town.send(of(producer_id, number, f"{producer_id}:{number}"))
+            answer = rig.send(of(producer_id, number, f"{producer_id}:{number}"))
             assert answer.error_code is ErrorCode.NONE
             following[producer_id] = max(following[producer_id], number + 1)
         elif what == "flush":
-            town.flush()
+            rig.flush()
             durable = list(following)
         elif what == "checkpoint":
-            job = town.store.begin_checkpoint(force=True)
+            job = rig.store.begin_checkpoint(force=True)
             assert job is not None
-            job.run(town.disk)
-            town.store.finish_checkpoint(job)
+            job.run(rig.disk)
+            rig.store.finish_checkpoint(job)
         else:
-            town.crash()
-            kept = town.values()
+            rig.crash()
+            kept = rig.values()
             following = [sum(value.startswith(f"{one}:") for value in kept) for one in range(3)]
             assert all(has >= had for has, had in zip(following, durable, strict=True))
-    town.flush()
-    found = town.values()
+    rig.flush()
+    found = rig.values()
     for one in range(3):
         assert [value for value in found if value.startswith(f"{one}:")] == [
             f"{one}:{number}" for number in range(following[one])
@@ -174,26 +174,26 @@ def test_whatever_is_sent_again_and_whenever_the_node_crashes_each_batch_is_ther
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def node_rig() -> NodeRig:
+    return NodeRig()
 
 
-def init(desk: Desk, message: Message) -> InitProducerIdReply:
+def init(node_rig: NodeRig, message: Message) -> InitProducerIdReply:
     assert HANDLERS[InitProducerId] is init_producer_id
-    reply = desk.ask_inside(message, call=5)
+    reply = node_rig.ask_inside(message, call=5)
     assert isinstance(reply, InitProducerIdReply)
     return reply
 
 
-def test_every_producer_gets_an_id_of_its_own_with_epoch_zero(desk: Desk) -> None:
-    replies = [init(desk, InitProducerId()) for _ in range(3)]
+def test_every_producer_gets_an_id_of_its_own_with_epoch_zero(node_rig: NodeRig) -> None:
+    replies = [init(node_rig, InitProducerId()) for _ in range(3)]
     assert len({reply.producer_id for reply in replies}) == 3
     assert {(reply.error_code, reply.producer_epoch) for reply in replies} == {(ErrorCode.NONE, 0)}
 
 
-def test_a_producer_that_wants_a_clean_start_gets_another_id(desk: Desk) -> None:
-    first = init(desk, InitProducerId())
-    second = init(desk, InitProducerId(producer_id=first.producer_id, producer_epoch=first.producer_epoch))
+def test_a_producer_that_wants_a_clean_start_gets_another_id(node_rig: NodeRig) -> None:
+    first = init(node_rig, InitProducerId())
+    second = init(node_rig, InitProducerId(producer_id=first.producer_id, producer_epoch=first.producer_epoch))
     assert second.error_code is ErrorCode.NONE
     assert second.producer_id not in (-1, first.producer_id)
     assert second.producer_epoch == 0
@@ -208,53 +208,53 @@ def test_a_producer_that_wants_a_clean_start_gets_another_id(desk: Desk) -> None
         (InitProducerId(producer_epoch=0), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_had_is_refused_for_good(desk: Desk, message: InitProducerId, error: ErrorCode) -> None:
-    assert init(desk, message) == InitProducerIdReply(error)
+def test_what_cannot_be_had_is_refused_for_good(node_rig: NodeRig, message: InitProducerId, error: ErrorCode) -> None:
+    assert init(node_rig, message) == InitProducerIdReply(error)
 
 
 # --- through the node ---
 
 
-def produce(desk: Desk, data: bytes, acks: int = -1) -> ProducePartitionReply:
-    (reply,) = desk.ask(1, Produce((ProduceTopic("orders", (ProducePartition(0, data),)),), acks))
+def produce(node_rig: NodeRig, data: bytes, acks: int = -1) -> ProducePartitionReply:
+    (reply,) = node_rig.ask(1, Produce((ProduceTopic("orders", (ProducePartition(0, data),)),), acks))
     assert isinstance(reply, ProduceReply)
     return reply.responses[0].partition_responses[0]
 
 
-def test_a_producer_is_known_after_the_node_was_killed_and_started_again(desk: Desk) -> None:
-    desk.make_topic()
-    desk.connect(1)
-    producer_id = init(desk, InitProducerId()).producer_id
-    assert produce(desk, of(producer_id, 0, at_ms=DESK_MS)).base_offset == 0
-    assert produce(desk, of(producer_id, 1, at_ms=DESK_MS)).base_offset == 1
-    desk.disk.crash()
-    desk = Desk(desk.disk)
-    desk.connect(1)
-    assert produce(desk, of(producer_id, 1, at_ms=DESK_MS)).base_offset == 1
-    assert produce(desk, of(producer_id, 3)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert produce(desk, of(producer_id, 2)).base_offset == 2
+def test_a_producer_is_known_after_the_node_was_killed_and_started_again(node_rig: NodeRig) -> None:
+    node_rig.make_topic()
+    node_rig.connect(1)
+    producer_id = init(node_rig, InitProducerId()).producer_id
+    assert produce(node_rig, of(producer_id, 0, at_ms=NODE_MS)).base_offset == 0
+    assert produce(node_rig, of(producer_id, 1, at_ms=NODE_MS)).base_offset == 1
+    node_rig.disk.crash()
+    node_rig = NodeRig(node_rig.disk)
+    node_rig.connect(1)
+    assert produce(node_rig, of(producer_id, 1, at_ms=NODE_MS)).base_offset == 1
+    assert produce(node_rig, of(producer_id, 3)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(node_rig, of(producer_id, 2)).base_offset == 2
 
 
-def test_a_batch_sent_again_is_not_answered_before_the_first_is_durable(desk: Desk) -> None:
-    desk.make_topic()
-    desk.connect(1)
-    desk.holds_disk = True
+def test_a_batch_sent_again_is_not_answered_before_the_first_is_durable(node_rig: NodeRig) -> None:
+    node_rig.make_topic()
+    node_rig.connect(1)
+    node_rig.holds_disk = True
     message = Produce((ProduceTopic("orders", (ProducePartition(0, of(9, 0)),)),))
-    assert desk.ask(1, message) == []
-    assert desk.ask(1, message) == []
-    while desk.flushes:
-        desk.flush()
-    first, second = desk.heard(1)
+    assert node_rig.ask(1, message) == []
+    assert node_rig.ask(1, message) == []
+    while node_rig.flushes:
+        node_rig.flush()
+    first, second = node_rig.heard(1)
     assert first == second
 
 
 def test_a_producer_that_wrote_nothing_for_long_is_forgotten() -> None:
-    desk = Desk(producer_id_expiration_ms=60_000)
-    desk.make_topic()
-    desk.connect(1)
-    produce(desk, of(9, 0))
-    desk.wait(1_000)
-    produce(desk, of(8, 0))
-    desk.wait(60_000)
-    assert produce(desk, of(9, 7)).base_offset == 2, "taken at its word"
-    assert produce(desk, of(8, 7)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    node_rig = NodeRig(producer_id_expiration_ms=60_000)
+    node_rig.make_topic()
+    node_rig.connect(1)
+    produce(node_rig, of(9, 0))
+    node_rig.wait(1_000)
+    produce(node_rig, of(8, 0))
+    node_rig.wait(60_000)
+    assert produce(node_rig, of(9, 7)).base_offset == 2, "taken at its word"
+    assert produce(node_rig, of(8, 7)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -15,16 +15,16 @@ from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.record_batch import decode_batch, encode_batch, read_header, seal_batch, stamp
 from protocol.record_writing import varint
-from tests.topics.town import WALL_MS, Town, batch, producing
+from tests.topics.topic_rig import WALL_MS, TopicRig, batch, producing
 
 MIB = 1024 * 1024
 
 
 @pytest.fixture
-def town() -> Town:
-    town = Town()
-    town.made("flights", 2)
-    return town
+def rig() -> TopicRig:
+    rig = TopicRig()
+    rig.made("flights", 2)
+    return rig
 
 
 def check(data: bytes, max_batch_bytes: int = MIB) -> list[bytes] | BatchError:
@@ -65,25 +65,25 @@ def repacked(data: bytes, payload: bytes, compression: int) -> bytes:
 # --- stored ---
 
 
-def test_offsets_go_on_where_the_last_batch_ended_whatever_the_producer_wrote(town: Town) -> None:
-    assert town.send(batch("a", "b")).base_offset == 0
-    answer = town.send(stamp(batch("c"), 77))
+def test_offsets_go_on_where_the_last_batch_ended_whatever_the_producer_wrote(rig: TopicRig) -> None:
+    assert rig.send(batch("a", "b")).base_offset == 0
+    answer = rig.send(stamp(batch("c"), 77))
     assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (ErrorCode.NONE, 2, 0)
     assert answer.log_append_time_ms == -1, "the producer's own time is kept"
-    town.flush()
-    assert town.values() == ["a", "b", "c"]
+    rig.flush()
+    assert rig.values() == ["a", "b", "c"]
 
 
-def test_several_batches_in_one_request_are_appended_in_order(town: Town) -> None:
-    assert town.send(batch("a") + batch("b", "c")).base_offset == 0
-    town.flush()
-    assert town.values() == ["a", "b", "c"]
+def test_several_batches_in_one_request_are_appended_in_order(rig: TopicRig) -> None:
+    assert rig.send(batch("a") + batch("b", "c")).base_offset == 0
+    rig.flush()
+    assert rig.values() == ["a", "b", "c"]
 
 
-def test_partitions_of_one_request_are_stored_or_refused_each_by_itself(town: Town) -> None:
+def test_partitions_of_one_request_are_stored_or_refused_each_by_itself(rig: TopicRig) -> None:
     wanted = (ProducePartition(0, batch("a")), ProducePartition(2, batch("b")), ProducePartition(1, batch("c")))
     message = Produce((ProduceTopic("flights", wanted), ProduceTopic("nowhere", wanted[:1])))
-    reply, position = town.topics.produce(message, town.moment)
+    reply, position = rig.topics.produce(message, rig.moment)
     flights, nowhere = reply.responses
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [(p.index, p.error_code, p.base_offset) for p in flights.partition_responses] == [
@@ -92,88 +92,88 @@ def test_partitions_of_one_request_are_stored_or_refused_each_by_itself(town: To
         (1, ErrorCode.NONE, 0),
     ]
     assert [p.error_code for p in nowhere.partition_responses] == [unknown]
-    assert position == town.store.position
+    assert position == rig.store.position
 
 
 @pytest.mark.parametrize(("acks", "waits"), [(-1, True), (1, False), (0, False)])
-def test_only_who_asks_for_it_waits_for_the_disk(town: Town, acks: int, waits: bool) -> None:
-    _reply, position = town.topics.produce(producing(batch("a"), acks=acks), town.moment)
-    assert position == (town.store.position if waits else 0)
-    assert town.store.position > town.store.flushed
+def test_only_who_asks_for_it_waits_for_the_disk(rig: TopicRig, acks: int, waits: bool) -> None:
+    _reply, position = rig.topics.produce(producing(batch("a"), acks=acks), rig.moment)
+    assert position == (rig.store.position if waits else 0)
+    assert rig.store.position > rig.store.flushed
 
 
-def test_a_refusal_waits_for_nothing(town: Town) -> None:
-    town.send(batch("someone else's, not durable yet"))
-    _reply, position = town.topics.produce(producing(b"rubbish", acks=-1), town.moment)
+def test_a_refusal_waits_for_nothing(rig: TopicRig) -> None:
+    rig.send(batch("someone else's, not durable yet"))
+    _reply, position = rig.topics.produce(producing(b"rubbish", acks=-1), rig.moment)
     assert position == 0
 
 
-def test_what_was_told_to_be_durable_survives_a_crash(town: Town) -> None:
-    _reply, position = town.topics.produce(producing(batch("a")), town.moment)
-    town.flush()
-    assert position <= town.store.flushed
-    town.crash()
-    assert town.values() == ["a"]
-    assert town.send(batch("b")).base_offset == 1
+def test_what_was_told_to_be_durable_survives_a_crash(rig: TopicRig) -> None:
+    _reply, position = rig.topics.produce(producing(batch("a")), rig.moment)
+    rig.flush()
+    assert position <= rig.store.flushed
+    rig.crash()
+    assert rig.values() == ["a"]
+    assert rig.send(batch("b")).base_offset == 1
 
 
 @pytest.mark.parametrize("block_linked", [False, True])
-def test_lz4_is_stored_if_every_consumer_can_read_it(town: Town, block_linked: bool) -> None:
+def test_lz4_is_stored_if_every_consumer_can_read_it(rig: TopicRig, block_linked: bool) -> None:
     plain = batch("a", "b")
     frame = cramjam.lz4.Compressor(block_linked=block_linked)
     frame.compress(plain[61:])
-    answer = town.send(repacked(plain, bytes(frame.finish()), 3))
+    answer = rig.send(repacked(plain, bytes(frame.finish()), 3))
     assert answer.error_code is (ErrorCode.INVALID_RECORD if block_linked else ErrorCode.NONE)
     assert ("depend on each other" in (answer.error_message or "")) is block_linked
 
 
-def test_a_compressed_batch_is_stored_as_it_came(town: Town) -> None:
+def test_a_compressed_batch_is_stored_as_it_came(rig: TopicRig) -> None:
     plain = batch("a", "b")
     packed = repacked(plain, bytes(cramjam.gzip.compress(plain[61:])), 1)
-    assert town.send(packed).error_code is ErrorCode.NONE
-    town.flush()
-    assert town.values() == ["a", "b"]
-    assert town.read(0).records[61:] == packed[61:]
+    assert rig.send(packed).error_code is ErrorCode.NONE
+    rig.flush()
+    assert rig.values() == ["a", "b"]
+    assert rig.read(0).records[61:] == packed[61:]
 
 
-def test_idempotent_producers_ids_are_kept(town: Town) -> None:
+def test_idempotent_producers_ids_are_kept(rig: TopicRig) -> None:
     data = encode_batch([(None, b"a")], timestamp_ms=WALL_MS, producer_id=9, producer_epoch=1, base_sequence=5)
-    assert town.send(data).error_code is ErrorCode.NONE
-    town.flush()
-    header = read_header(town.read(0).records)
+    assert rig.send(data).error_code is ErrorCode.NONE
+    rig.flush()
+    header = read_header(rig.read(0).records)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 5)
 
 
-def test_a_largest_timestamp_that_is_not_true_is_corrected(town: Town) -> None:
+def test_a_largest_timestamp_that_is_not_true_is_corrected(rig: TopicRig) -> None:
     lying = changed(batch("a", at_ms=1_000), 35, "q", 9_999)
-    assert town.send(lying).error_code is ErrorCode.NONE
-    town.store_now("b", at_ms=2_000)
-    assert town.find(1_500).offset == 1
-    assert read_header(town.read(0).records).max_timestamp_ms == 1_000
+    assert rig.send(lying).error_code is ErrorCode.NONE
+    rig.store_now("b", at_ms=2_000)
+    assert rig.find(1_500).offset == 1
+    assert read_header(rig.read(0).records).max_timestamp_ms == 1_000
 
 
 # --- refused ---
 
 
 @pytest.mark.parametrize("acks", [-2, 2, 100])
-def test_other_acks_are_refused_and_nothing_is_stored(town: Town, acks: int) -> None:
-    assert town.send(batch("a"), acks=acks).error_code is ErrorCode.INVALID_REQUIRED_ACKS
-    assert town.store.begin_flush() is None
+def test_other_acks_are_refused_and_nothing_is_stored(rig: TopicRig, acks: int) -> None:
+    assert rig.send(batch("a"), acks=acks).error_code is ErrorCode.INVALID_REQUIRED_ACKS
+    assert rig.store.begin_flush() is None
 
 
-def test_a_transaction_is_refused(town: Town) -> None:
+def test_a_transaction_is_refused(rig: TopicRig) -> None:
     message = msgspec.structs.replace(producing(batch("a")), transactional_id="t")
-    reply, position = town.topics.produce(message, town.moment)
+    reply, position = rig.topics.produce(message, rig.moment)
     assert reply.responses[0].partition_responses[0].error_code is ErrorCode.INVALID_TXN_STATE
     assert position == 0
     assert error_of(encode_batch([(None, b"")], timestamp_ms=0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_one_bad_batch_and_nothing_of_its_partition_is_stored(town: Town) -> None:
-    answer = town.send(batch("a") + batch("b")[:-1])
+def test_one_bad_batch_and_nothing_of_its_partition_is_stored(rig: TopicRig) -> None:
+    answer = rig.send(batch("a") + batch("b")[:-1])
     assert answer.error_code is ErrorCode.INVALID_RECORD
     assert answer.base_offset == -1
-    assert town.store.begin_flush() is None
+    assert rig.store.begin_flush() is None
 
 
 @pytest.mark.parametrize(
@@ -201,18 +201,18 @@ def test_bytes_that_are_no_sound_batch_are_refused(data: bytes, error: ErrorCode
     assert error_of(data) is error
 
 
-def test_a_batch_larger_than_its_topic_allows_is_refused(town: Town) -> None:
-    town.made("small", 1, max_message_bytes="100")
-    assert town.send(batch("x" * 100), topic="small").error_code is ErrorCode.MESSAGE_TOO_LARGE
-    assert town.send(batch("x"), topic="small").error_code is ErrorCode.NONE
-    assert town.send(batch("x" * 100)).error_code is ErrorCode.NONE
+def test_a_batch_larger_than_its_topic_allows_is_refused(rig: TopicRig) -> None:
+    rig.made("small", 1, max_message_bytes="100")
+    assert rig.send(batch("x" * 100), topic="small").error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert rig.send(batch("x"), topic="small").error_code is ErrorCode.NONE
+    assert rig.send(batch("x" * 100)).error_code is ErrorCode.NONE
 
 
 def test_a_batch_larger_than_the_store_takes_is_refused() -> None:
-    town = Town(settings=TopicSettings(max_message_bytes=10 * MIB))
-    town.made()
-    assert town.send(batch("x" * (1 << 18))).error_code is ErrorCode.MESSAGE_TOO_LARGE
-    assert town.send(batch("x")).base_offset == 0
+    rig = TopicRig(settings=TopicSettings(max_message_bytes=10 * MIB))
+    rig.made()
+    assert rig.send(batch("x" * (1 << 18))).error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert rig.send(batch("x")).base_offset == 0
 
 
 def test_a_few_bytes_that_would_fill_the_memory_are_refused_before_they_do() -> None:
@@ -221,13 +221,13 @@ def test_a_few_bytes_that_would_fill_the_memory_are_refused_before_they_do() -> 
     assert error_of(bomb) is ErrorCode.INVALID_RECORD
 
 
-def test_a_full_disk_is_a_storage_error_and_reading_goes_on(town: Town) -> None:
-    town.store_now("a")
-    town.store.disk_full = True
-    assert town.send(batch("b")).error_code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert town.create("more").error_code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert town.topics.partition_count("more") is None
-    assert town.values() == ["a"]
+def test_a_full_disk_is_a_storage_error_and_reading_goes_on(rig: TopicRig) -> None:
+    rig.store_now("a")
+    rig.store.disk_full = True
+    assert rig.send(batch("b")).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rig.create("more").error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rig.topics.partition_count("more") is None
+    assert rig.values() == ["a"]
 
 
 # --- whatever comes ---
@@ -341,26 +341,26 @@ def test_thousands_of_empty_parts_are_not_opened(codec: int, payload: bytes) -> 
 # --- what time records may be of ---
 
 
-def test_records_from_the_far_future_are_refused_and_those_without_a_time_are_not(town: Town) -> None:
+def test_records_from_the_far_future_are_refused_and_those_without_a_time_are_not(rig: TopicRig) -> None:
     hour_ms = 3_600_000
-    assert town.send(batch("a", at_ms=WALL_MS + hour_ms)).error_code is ErrorCode.NONE
-    assert town.send(batch("a", at_ms=WALL_MS + hour_ms + 1)).error_code is ErrorCode.INVALID_TIMESTAMP
-    assert town.send(batch("a", at_ms=-1)).error_code is ErrorCode.NONE
+    assert rig.send(batch("a", at_ms=WALL_MS + hour_ms)).error_code is ErrorCode.NONE
+    assert rig.send(batch("a", at_ms=WALL_MS + hour_ms + 1)).error_code is ErrorCode.INVALID_TIMESTAMP
+    assert rig.send(batch("a", at_ms=-1)).error_code is ErrorCode.NONE
 
 
-def test_a_topic_may_say_how_old_and_how_new_its_records_may_be(town: Town) -> None:
-    town.made("narrow", 1, message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="0")
-    told = [town.send(batch("a", at_ms=WALL_MS + by), topic="narrow").error_code for by in (-1001, -1000, 0, 1)]
+def test_a_topic_may_say_how_old_and_how_new_its_records_may_be(rig: TopicRig) -> None:
+    rig.made("narrow", 1, message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="0")
+    told = [rig.send(batch("a", at_ms=WALL_MS + by), topic="narrow").error_code for by in (-1001, -1000, 0, 1)]
     late = ErrorCode.INVALID_TIMESTAMP
     assert told == [late, ErrorCode.NONE, ErrorCode.NONE, late]
-    town.made("stamped", 1, message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="0")
-    assert town.send(batch("a", at_ms=WALL_MS + 1), topic="stamped").error_code is ErrorCode.NONE
+    rig.made("stamped", 1, message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="0")
+    assert rig.send(batch("a", at_ms=WALL_MS + 1), topic="stamped").error_code is ErrorCode.NONE
 
 
-def test_the_oldest_record_of_a_batch_may_be_too_old(town: Town) -> None:
-    town.made("narrow", 1, message_timestamp_before_max_ms="9")
+def test_the_oldest_record_of_a_batch_may_be_too_old(rig: TopicRig) -> None:
+    rig.made("narrow", 1, message_timestamp_before_max_ms="9")
     older_ms = b"\x13"  # ten milliseconds before the first
     records = b"\x0c\0\0\0\1\1\0" + b"\x0c\0" + older_ms + b"\2\1\1\0"
     data = seal_batch(records, 2, WALL_MS)
-    assert town.send(data, topic="narrow").error_code is ErrorCode.INVALID_TIMESTAMP
-    assert town.send(data).error_code is ErrorCode.NONE
+    assert rig.send(data, topic="narrow").error_code is ErrorCode.INVALID_TIMESTAMP
+    assert rig.send(data).error_code is ErrorCode.NONE

@@ -13,41 +13,41 @@ from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource
 from protocol.messages.topics import DeletableTopic, DeleteTopics
 from protocol.record_batch import check_batch
-from tests.topics.town import WALL_MS, Town, batch, records
+from tests.topics.topic_rig import WALL_MS, TopicRig, batch, records
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
-def alter(town: Town, *changes: tuple[str, int, str | None], validate_only: bool = False) -> TopicRefusal | None:
+def alter(rig: TopicRig, *changes: tuple[str, int, str | None], validate_only: bool = False) -> TopicRefusal | None:
     configs = [AlterableConfig(*change) for change in changes]
-    return town.topics.alter("flights", configs, town.moment, validate_only=validate_only)
+    return rig.topics.alter("flights", configs, rig.moment, validate_only=validate_only)
 
 
 def test_settings_change_at_once_and_for_good() -> None:
-    town = Town(settings=TopicSettings(retention_ms=5))
-    town.made("flights", 1, retention_ms="77", segment_bytes="20000")
-    town.store_now("a")
-    assert alter(town, ("retention.ms", DELETE, None), ("retention.bytes", SET, "9")) is None
-    town.flush()
-    assert town.store.log("flights-0").policy == Retain(5, 9, 20_000, 604_800_000)
-    town.crash()
-    assert town.topics.configs("flights") == {"segment.bytes": "20000", "retention.bytes": "9"}
+    rig = TopicRig(settings=TopicSettings(retention_ms=5))
+    rig.made("flights", 1, retention_ms="77", segment_bytes="20000")
+    rig.store_now("a")
+    assert alter(rig, ("retention.ms", DELETE, None), ("retention.bytes", SET, "9")) is None
+    rig.flush()
+    assert rig.store.log("flights-0").policy == Retain(5, 9, 20_000, 604_800_000)
+    rig.crash()
+    assert rig.topics.configs("flights") == {"segment.bytes": "20000", "retention.bytes": "9"}
 
 
 def test_lists_are_appended_to_and_subtracted_from() -> None:
-    town = Town()
-    town.made("flights", 1)
+    rig = TopicRig()
+    rig.made("flights", 1)
 
     def policy() -> str:
-        return (town.topics.configs("flights") or {})["cleanup.policy"]
+        return (rig.topics.configs("flights") or {})["cleanup.policy"]
 
-    assert alter(town, ("cleanup.policy", APPEND, "compact")) is None
+    assert alter(rig, ("cleanup.policy", APPEND, "compact")) is None
     assert policy() == "delete,compact"
-    assert alter(town, ("cleanup.policy", APPEND, "compact")) is None
+    assert alter(rig, ("cleanup.policy", APPEND, "compact")) is None
     assert policy() == "delete,compact"
-    assert alter(town, ("cleanup.policy", SUBTRACT, "delete,other")) is None
+    assert alter(rig, ("cleanup.policy", SUBTRACT, "delete,other")) is None
     assert policy() == "compact"
-    assert alter(town, ("cleanup.policy", SET, " compact , delete ")) is None
+    assert alter(rig, ("cleanup.policy", SET, " compact , delete ")) is None
     assert policy() == "compact,delete"
 
 
@@ -67,37 +67,37 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
 def test_a_topic_is_changed_as_a_whole_or_not_at_all(
     changes: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
-    town = Town()
-    town.made("flights", 1, retention_ms="77")
-    refused = alter(town, *changes)
+    rig = TopicRig()
+    rig.made("flights", 1, retention_ms="77")
+    refused = alter(rig, *changes)
     assert refused is not None
     assert refused.error is error
-    assert town.topics.configs("flights") == {"retention.ms": "77"}
+    assert rig.topics.configs("flights") == {"retention.ms": "77"}
 
 
 def test_what_a_topic_never_had_can_be_deleted_as_in_kafka() -> None:
-    town = Town()
-    town.made("flights", 1, retention_ms="77")
-    assert alter(town, ("nosuch", DELETE, None), ("retention.ms", DELETE, "5")) is None
-    assert town.topics.configs("flights") == {}
+    rig = TopicRig()
+    rig.made("flights", 1, retention_ms="77")
+    assert alter(rig, ("nosuch", DELETE, None), ("retention.ms", DELETE, "5")) is None
+    assert rig.topics.configs("flights") == {}
 
 
 def test_what_would_be_changed_is_decided_without_changing_it() -> None:
-    town = Town()
-    town.made("flights", 1, retention_ms="77")
-    ((_wanted, topic),) = town.topics.deletable(DeleteTopics((DeletableTopic("flights"),)))
+    rig = TopicRig()
+    rig.made("flights", 1, retention_ms="77")
+    ((_wanted, topic),) = rig.topics.deletable(DeleteTopics((DeletableTopic("flights"),)))
     assert isinstance(topic, Topic)
     changes = [AlterableConfig("retention.bytes", SET, "5"), AlterableConfig("retention.ms", DELETE)]
-    assert altered(topic, changes, town.topics.settings) == {"retention.bytes": "5"}
+    assert altered(topic, changes, rig.topics.settings) == {"retention.bytes": "5"}
     assert topic.record.configs == {"retention.ms": "77"}
 
 
 def test_validating_changes_nothing() -> None:
-    town = Town()
-    town.made("flights", 1)
-    position = town.topics.position
-    assert alter(town, ("retention.ms", SET, "5"), validate_only=True) is None
-    assert (town.topics.configs("flights"), town.topics.position) == ({}, position)
+    rig = TopicRig()
+    rig.made("flights", 1)
+    position = rig.topics.position
+    assert alter(rig, ("retention.ms", SET, "5"), validate_only=True) is None
+    assert (rig.topics.configs("flights"), rig.topics.position) == ({}, position)
 
 
 def test_a_setting_is_described_with_all_places_it_could_come_from() -> None:
@@ -119,8 +119,8 @@ def test_every_setting_allows_what_holds_without_it() -> None:
 
 
 def test_whoever_makes_a_topic_is_told_its_settings() -> None:
-    town = Town(settings=TopicSettings(segment_bytes=70_000))
-    configs = {config.name: config for config in town.create("flights", retention_ms="5").configs or ()}
+    rig = TopicRig(settings=TopicSettings(segment_bytes=70_000))
+    configs = {config.name: config for config in rig.create("flights", retention_ms="5").configs or ()}
     assert list(configs) == list(SETTINGS)
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", ConfigSource.DYNAMIC_TOPIC)
     assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == (
@@ -140,15 +140,15 @@ def test_a_batch_with_the_time_of_its_append_is_sound_and_else_the_same() -> Non
 
 
 def test_records_may_have_the_time_of_their_append() -> None:
-    town = Town()
-    town.made("flights", 1, message_timestamp_type="LogAppendTime")
-    answer = town.send(batch("a", "b", at_ms=5))
-    town.flush()
+    rig = TopicRig()
+    rig.made("flights", 1, message_timestamp_type="LogAppendTime")
+    answer = rig.send(batch("a", "b", at_ms=5))
+    rig.flush()
     assert answer.log_append_time_ms == WALL_MS
-    stored = town.read(0).records
+    stored = rig.read(0).records
     check_batch(stored)
     assert [(record.timestamp_ms, record.value) for record in records(stored)] == [(WALL_MS, b"a"), (WALL_MS, b"b")]
-    assert town.find(WALL_MS).offset == 0
-    assert town.find(WALL_MS + 1).offset == -1
-    assert alter(town, ("message.timestamp.type", DELETE, None)) is None
-    assert town.send(batch("c", at_ms=5)).log_append_time_ms == -1
+    assert rig.find(WALL_MS).offset == 0
+    assert rig.find(WALL_MS + 1).offset == -1
+    assert alter(rig, ("message.timestamp.type", DELETE, None)) is None
+    assert rig.send(batch("c", at_ms=5)).log_append_time_ms == -1

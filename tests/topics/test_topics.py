@@ -12,17 +12,17 @@ from coordinator.topics.embedded import EmbeddedTopics
 from coordinator.topics.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
-from tests.topics.town import Town
+from tests.topics.topic_rig import TopicRig
 
 NOW = Moment(0, 0)
 NOBODYS = b"9" * 16
 
 
 def embedded() -> EmbeddedTopics:
-    town = Town()
-    town.made("flights", 2)
-    town.made("aircraft", 3)
-    return town.topics
+    rig = TopicRig()
+    rig.made("flights", 2)
+    rig.made("aircraft", 3)
+    return rig.topics
 
 
 def of_cluster() -> UpstreamTopics:

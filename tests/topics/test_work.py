@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.offsets import ListOffsetsPartition
 from protocol.messages.topics import Metadata, MetadataTopic
 from protocol.record_batch import encode_batch
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.simulation.disk import SimDisk
 
 
@@ -29,18 +29,18 @@ def test_searches_by_time_stop_when_they_have_looked_at_enough() -> None:
 
 
 def test_a_topic_asked_for_many_times_is_told_once() -> None:
-    desk = Desk()
-    desk.make_topic()
-    reply = desk.ask_inside(Metadata((MetadataTopic("orders"),) * 100))
+    rig = NodeRig()
+    rig.make_topic()
+    reply = rig.ask_inside(Metadata((MetadataTopic("orders"),) * 100))
     assert len(getattr(reply, "topics", ())) == 1
 
 
 def test_topics_asked_for_are_made_some_at_a_time() -> None:
-    desk = Desk()
+    rig = NodeRig()
     most = TopicSettings().max_new_topics_per_request
     wanted = Metadata(tuple(MetadataTopic(f"t{n}") for n in range(most + 5)), allow_auto_topic_creation=True)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    first = getattr(desk.ask_inside(wanted), "topics", ())
+    first = getattr(rig.ask_inside(wanted), "topics", ())
     assert [topic.error_code for topic in first].count(unknown) == 5
-    second = getattr(desk.ask_inside(wanted), "topics", ())
+    second = getattr(rig.ask_inside(wanted), "topics", ())
     assert [topic.error_code for topic in second].count(unknown) == 0

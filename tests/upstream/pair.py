@@ -31,7 +31,7 @@ from protocol.messages.offsets import ListOffsets, OffsetFetch
 from protocol.messages.topics import NO_TOPIC_ID, CreatePartitions, CreateTopics, DeleteTopics, Metadata
 from protocol.native.client import NativeAnswer, NativeClient
 from tests.groups.checks import CountingIds
-from tests.node.desk import LIMITS, WALL_MS
+from tests.node.node_rig import LIMITS, WALL_MS
 from tests.simulation.disk import SimDisk
 
 FRAME_BYTES = 1 << 20

@@ -25,7 +25,7 @@ from protocol.messages.node import (
 )
 from protocol.messages.topics import CreatableTopic, CreatedTopic, CreateTopics, CreateTopicsReply
 from tests.accounts.rig import accounts_of
-from tests.node.desk import WALL_MS
+from tests.node.node_rig import WALL_MS
 from tests.upstream.guarded import GuardedPair
 
 PASSWORD = "secret"

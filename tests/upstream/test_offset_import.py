@@ -26,7 +26,7 @@ from tests.upstream.test_migration import inside, joined, notes, offsets, paired
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 
-class Told(Pair):
+class OffsetsPair(Pair):
     """A pair whose broker returns the offsets that the test gives, and which has no offsets topic as broker
     `behind`."""
 
@@ -57,7 +57,7 @@ def stored(pair: Pair) -> list[tuple[int, int, int]]:
 
 
 def test_metadata_that_is_longer_than_a_client_may_send_here_comes_along() -> None:
-    pair = Told(OffsetFetchPartitionReply(0, 5), OffsetFetchPartitionReply(1, 7, metadata="x" * 5_000))
+    pair = OffsetsPair(OffsetFetchPartitionReply(0, 5), OffsetFetchPartitionReply(1, 7, metadata="x" * 5_000))
     assert joined(pair).error_code is ErrorCode.NONE
     assert stored(pair) == [(0, 5, 0), (1, 7, 5_000)]
     assert notes(pair)[0] == ("offsets adopted", "2 offsets of 1 topic")
@@ -66,7 +66,7 @@ def test_metadata_that_is_longer_than_a_client_may_send_here_comes_along() -> No
 
 
 def test_metadata_that_no_version_of_a_request_has_a_length_for_is_cut_and_that_is_said() -> None:
-    pair = Told(OffsetFetchPartitionReply(0, 5, metadata="\u00e9" * 20_000))
+    pair = OffsetsPair(OffsetFetchPartitionReply(0, 5, metadata="\u00e9" * 20_000))
     assert offsets(pair) == [5, -1]
     joined(pair)
     assert stored(pair) == [(0, 5, 32_766)]
@@ -74,7 +74,7 @@ def test_metadata_that_no_version_of_a_request_has_a_length_for_is_cut_and_that_
 
 
 def test_more_than_a_batch_of_clients_may_have_comes_over_in_one() -> None:
-    pair = Told(*(OffsetFetchPartitionReply(number, number, metadata="x" * 4_000) for number in range(50)))
+    pair = OffsetsPair(*(OffsetFetchPartitionReply(number, number, metadata="x" * 4_000) for number in range(50)))
     appended = pair.node.core.shard_of("g").log.next_offset
     assert joined(pair).error_code is ErrorCode.NONE
     assert stored(pair) == [(number, number, 4_000) for number in range(50)]
@@ -85,7 +85,7 @@ def test_more_than_a_batch_of_clients_may_have_comes_over_in_one() -> None:
 
 
 def test_metadata_that_is_too_long_together_stays_behind_and_that_is_said() -> None:
-    pair = Told(*(OffsetFetchPartitionReply(number, number, metadata="x" * 4_000) for number in range(100)))
+    pair = OffsetsPair(*(OffsetFetchPartitionReply(number, number, metadata="x" * 4_000) for number in range(100)))
     assert joined(pair).error_code is ErrorCode.NONE
     assert stored(pair) == [(number, number, 0) for number in range(100)]
     told = "100 offsets of 1 topic, without their metadata: together it is too long"
@@ -93,7 +93,7 @@ def test_metadata_that_is_too_long_together_stays_behind_and_that_is_said() -> N
 
 
 def test_of_offsets_that_are_too_many_none_comes_over_and_nobody_joins() -> None:
-    pair = Told(*(OffsetFetchPartitionReply(number, number) for number in range(10_000)))
+    pair = OffsetsPair(*(OffsetFetchPartitionReply(number, number) for number in range(10_000)))
     for _ in range(3):
         assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stored(pair) == []
@@ -103,7 +103,7 @@ def test_of_offsets_that_are_too_many_none_comes_over_and_nobody_joins() -> None
 
 
 def test_what_lasts_is_not_looked_up_again_for_a_while_unless_somebody_only_looks() -> None:
-    pair = Told(*(OffsetFetchPartitionReply(number, number) for number in range(10_000)))
+    pair = OffsetsPair(*(OffsetFetchPartitionReply(number, number) for number in range(10_000)))
     joined(pair)
     asked = len(pair.asked)
     for _ in range(9):
@@ -126,7 +126,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_coordinator_that_says_what_cannot_be_is_not_believed(lie: str) -> None:
-    pair = Told(*LIES[lie])
+    pair = OffsetsPair(*LIES[lie])
     for _ in range(2):
         assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stored(pair) == []
@@ -140,7 +140,7 @@ def test_a_coordinator_that_says_what_cannot_be_is_not_believed(lie: str) -> Non
 
 @pytest.mark.parametrize("name", ["", "t" * 250, "t" * 70_000])
 def test_a_name_that_no_topic_has_is_not_believed(name: str) -> None:
-    pair = Told(OffsetFetchPartitionReply(0, 5), name=name)
+    pair = OffsetsPair(OffsetFetchPartitionReply(0, 5), name=name)
     assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert "a topic with a name of" in notes(pair)[0][1]
 
@@ -186,7 +186,7 @@ def at_cluster(pair: Pair, offset: int) -> None:
 
 
 def test_one_broker_that_has_not_heard_of_offsets_is_not_believed() -> None:
-    pair = Told(OffsetFetchPartitionReply(0, 500))
+    pair = OffsetsPair(OffsetFetchPartitionReply(0, 500))
     pair.find(2)
     pair.behind = 1
     assert joined(pair).error_code is ErrorCode.NONE
@@ -194,7 +194,7 @@ def test_one_broker_that_has_not_heard_of_offsets_is_not_believed() -> None:
 
 
 def test_nor_are_all_of_them_when_the_node_knows_better() -> None:
-    pair = Told(OffsetFetchPartitionReply(0, 500))
+    pair = OffsetsPair(OffsetFetchPartitionReply(0, 500))
     pair.behind = 1
     pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
     at_cluster(pair, 1)

@@ -83,7 +83,7 @@ class Model:
         if instead is not None:
             return instead
         if isinstance(message, FindCoordinator):
-            found = tuple(FoundCoordinator(key, 1, "desk", 9) for key in message.coordinator_keys)
+            found = tuple(FoundCoordinator(key, 1, "node", 9) for key in message.coordinator_keys)
             return FindCoordinatorReply(found)
         handler = getattr(self, f"on_{type(message).__name__}")
         if not isinstance(message, b.StartMember | b.DescribeBalanced | b.ConsumeFromMax):

@@ -20,7 +20,7 @@ from protocol.partition_key import parse_key
 from protocol.record_batch import seal_batch
 from tests.client.balanced.model import Headers
 from tests.client.balanced.world import GROUP, World
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 
 class Owner(NamedTuple):
@@ -81,23 +81,23 @@ class ModelRig(BalancedRig):
         return list(self.model.members)
 
 
-class NodeRig(BalancedRig):
+class BalancedNodeRig(BalancedRig):
     """A world with a real node. Every member has a connection of its own, on which it gets notifications."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(self)
-        self.desk = Desk(**settings)
+        self.node_rig = NodeRig(**settings)
         self._connections: dict[str, int] = {}
         self._partitions: dict[str, int] = {}
-        self._helper = self.desk.connect(9_999)
+        self._helper = self.node_rig.connect(9_999)
         self._wake()
 
     def answer(self, message: Message, now_ms: int) -> Message:
         who = getattr(message, "consumer_id", "")
         if who not in self._connections:
-            self._connections[who] = self.desk.connect(len(self._connections) + 1)
+            self._connections[who] = self.node_rig.connect(len(self._connections) + 1)
         self._wake()
-        heard = self.desk.ask(self._connections[who], message)
+        heard = self.node_rig.ask(self._connections[who], message)
         (reply,) = [one for one in heard if not isinstance(one, PartitionsLost | PartitionsChanged)]
         self._push(who, [one for one in heard if one is not reply])
         self._deliver_pushes()
@@ -108,7 +108,7 @@ class NodeRig(BalancedRig):
         if topic in self._partitions:
             self._inside(CreatePartitions((GrowingTopic(topic, partitions),)))
         else:
-            self.desk.make_topic(topic, partitions)
+            self.node_rig.make_topic(topic, partitions)
         self._partitions[topic] = partitions
         self._deliver_pushes()
         return self
@@ -124,22 +124,22 @@ class NodeRig(BalancedRig):
         assert place is not None
         name = f"{place.topic}-{place.partition}"
         if subscribable:
-            self.desk.store.damaged.pop(name)
+            self.node_rig.store.damaged.pop(name)
         else:
-            self.desk.store.damaged[name] = "torn"
+            self.node_rig.store.damaged[name] = "torn"
         self.make(f"other{len(self._partitions)}", 1)  # makes the node read its topics again
 
     def remove(self, consumer_id: str) -> None:
         members = {one.consumer_id: one for one in self._view().groups[0].members}
         self._wake()
-        self.desk.ask(self._helper, LeaveMember(GROUP, consumer_id, members[consumer_id].member_epoch))
+        self.node_rig.ask(self._helper, LeaveMember(GROUP, consumer_id, members[consumer_id].member_epoch))
 
     def owners(self) -> dict[str, Owner]:
         partitions = self._view().groups[0].partitions
         return {one.key: Owner(one.owner, one.reg_epoch) for one in partitions if one.owner is not None}
 
     def committed(self) -> dict[str, int]:
-        shard = self.desk.node.core.shard_of(GROUP)
+        shard = self.node_rig.node.core.shard_of(GROUP)
         places = ((topic, number) for topic, count in self._partitions.items() for number in range(count))
         found = {place: shard.offsets.get(GROUP, *place) for place in places}
         return {f"1:{topic}:{number}": one.offset for (topic, number), one in found.items() if one is not None}
@@ -149,21 +149,21 @@ class NodeRig(BalancedRig):
 
     def _view(self) -> DescribeBalancedReply:
         self._wake()
-        (reply,) = self.desk.ask(self._helper, DescribeBalanced((GROUP,)))
+        (reply,) = self.node_rig.ask(self._helper, DescribeBalanced((GROUP,)))
         assert isinstance(reply, DescribeBalancedReply)
         return reply
 
     def _inside(self, message: Message) -> None:
         self._wake()
-        assert self.desk.ask_inside(message, call=97) is not None
+        assert self.node_rig.ask_inside(message, call=97) is not None
 
     def _wake(self) -> None:
-        self.desk.now_ms = self.now_ms
-        self.desk.wake_until_idle()
+        self.node_rig.now_ms = self.now_ms
+        self.node_rig.wake_until_idle()
 
     def _deliver_pushes(self) -> None:
         for who, number in self._connections.items():
-            self._push(who, self.desk.heard(number))
+            self._push(who, self.node_rig.heard(number))
 
     def _push(self, who: str, pushes: Sequence[Message]) -> None:
         for player in self.players:
@@ -177,4 +177,4 @@ def batch_of(values: Sequence[bytes], headers: list[Headers] | None) -> bytes:
     return seal_batch(_payload(records, 1), len(values), 1)
 
 
-STAGES: dict[str, Callable[[], BalancedRig]] = {"model": ModelRig, "node": NodeRig}
+RIGS: dict[str, Callable[[], BalancedRig]] = {"model": ModelRig, "node": BalancedNodeRig}

@@ -64,7 +64,7 @@ class SimDrivers:
         return self._last
 
     def consumer(self, config: BalancedConfig | None = None, **settings: Any) -> ClientBalancedConsumer:
-        consumer = ClientBalancedConsumer("desk:9", GROUP, config, **settings)
+        consumer = ClientBalancedConsumer("node:9", GROUP, config, **settings)
         assert self._last is not None
         self._made[id(consumer)] = self._last
         return consumer

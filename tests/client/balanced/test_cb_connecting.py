@@ -5,20 +5,20 @@ import pytest
 from muster.core.balancing import Share, hash_mod, index_mod, range_share
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked
 from muster.core.balancing.loop import rebalance_once
-from tests.client.balanced.rigs import STAGES, BalancedRig, ModelRig
+from tests.client.balanced.rigs import RIGS, BalancedRig, ModelRig
 from tests.client.balanced.world import SimMember
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
-@pytest.fixture(params=STAGES)
+@pytest.fixture(params=RIGS)
 def world(request: pytest.FixtureRequest) -> BalancedRig:
     """Two partitions of three records each, a batch a record."""
-    stage = STAGES[request.param]().make("t", 2)
+    rig = RIGS[request.param]().make("t", 2)
     for key in (K0, K1):
         for number in range(3):
-            stage.append(key, b"%s-%d" % (key.encode(), number))
-    return stage
+            rig.append(key, b"%s-%d" % (key.encode(), number))
+    return rig
 
 
 def reader(world: BalancedRig, *keys: str, who: str = "A", **settings: object) -> SimMember:
@@ -230,10 +230,10 @@ def members(world: BalancedRig, count: int) -> list[SimMember]:
     return players
 
 
-@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize("kind", RIGS)
 @pytest.mark.parametrize("share", [hash_mod, index_mod, range_share])
 def test_cb45_while_a_broker_is_down_its_keys_are_released_and_no_other_moves(kind: str, share: Share) -> None:
-    world = STAGES[kind]().make("demo", 5)
+    world = RIGS[kind]().make("demo", 5)
     players = members(world, 2)
     whole = balanced(world, players, share=share)
     assert [len(keys) for keys in whole.values()] == [3, 2]
@@ -266,11 +266,11 @@ def test_two_brokers_one_of_which_is_down_as_the_worked_example_has_it() -> None
     assert balanced(world, players, 2) == whole
 
 
-@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize("kind", RIGS)
 def test_cb46_when_a_topic_grows_old_keys_keep_their_owners_and_new_ones_are_connected_within_one_loop(
     kind: str,
 ) -> None:
-    world = STAGES[kind]().make("demo", 4)
+    world = RIGS[kind]().make("demo", 4)
     players = members(world, 2)
     before = balanced(world, players)
     grants = world.owners()
@@ -307,7 +307,7 @@ def test_connections_of_one_key_wait_for_each_other(world: BalancedRig) -> None:
     second = one.begin(lambda number: DisconnectAsked(number, K0))
     third = one.begin(lambda number: ConnectAsked(number, K0))
     world.run_until(lambda: third.is_over)
-    assert [question.result.ok for question in (first, second, third)] == [True] * 3
+    assert [call.result.ok for call in (first, second, third)] == [True] * 3
     assert one.kinds() == ["RegisterPartitions", "UnregisterPartitions", "RegisterPartitions"]
     assert one.core.registered == [K0]
 

@@ -7,21 +7,21 @@ import pytest
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, ShutdownAsked
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import MemberHeartbeatReply
-from tests.client.balanced.rigs import STAGES, BalancedRig
+from tests.client.balanced.rigs import RIGS, BalancedRig
 from tests.client.balanced.world import SimMember
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
 def prepared(kind: str) -> BalancedRig:
-    stage = STAGES[kind]().make("t", 5)
+    rig = RIGS[kind]().make("t", 5)
     for number in range(5):
         for turn in range(4):
-            stage.append(f"1:t:{number}", b"%d-%d" % (number, turn))
-    return stage
+            rig.append(f"1:t:{number}", b"%d-%d" % (number, turn))
+    return rig
 
 
-@pytest.fixture(params=STAGES)
+@pytest.fixture(params=RIGS)
 def world(request: pytest.FixtureRequest) -> BalancedRig:
     return prepared(request.param)
 

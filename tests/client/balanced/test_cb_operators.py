@@ -6,7 +6,7 @@ import pytest
 from muster.core.balancing.loop import rebalance_once
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ResourceType
-from tests.client.balanced.rigs import NodeRig
+from tests.client.balanced.rigs import BalancedNodeRig
 from tests.client.balanced.world import GROUP, SimMember
 from tests.topics.test_requests import altered
 
@@ -15,29 +15,29 @@ K0, OTHER = "1:t:0", "1:other:0"
 
 
 @pytest.fixture
-def world() -> NodeRig:
-    stage = NodeRig()
-    stage.make("t", 1)
-    stage.make("other", 1)
+def world() -> BalancedNodeRig:
+    rig = BalancedNodeRig()
+    rig.make("t", 1)
+    rig.make("other", 1)
     for number in range(3):
-        stage.append(K0, b"%d" % number)
-    return stage
+        rig.append(K0, b"%d" % number)
+    return rig
 
 
-def forbid(world: NodeRig, name: str, value: str) -> None:
+def forbid(world: BalancedNodeRig, name: str, value: str) -> None:
     world._wake()
-    error, *_ = altered(world.desk, ResourceType.GROUP, GROUP, AlterableConfig(name, ConfigOperation.SET, value))
+    error, *_ = altered(world.node_rig, ResourceType.GROUP, GROUP, AlterableConfig(name, ConfigOperation.SET, value))
     assert error is ErrorCode.NONE
     world._deliver_pushes()
 
 
-def member(world: NodeRig, **settings: object) -> SimMember:
+def member(world: BalancedNodeRig, **settings: object) -> SimMember:
     return world.member("A", **{"consume_position": "first", "fetch_max_bytes": 1, **settings})
 
 
 @pytest.mark.parametrize(("name", "value", "code"), [(TOPICS, "t", 450), (FILTERS, "secret", 455)])
 def test_who_may_not_start_is_told_at_once_and_asks_no_second_time(
-    world: NodeRig, name: str, value: str, code: int
+    world: BalancedNodeRig, name: str, value: str, code: int
 ) -> None:
     forbid(world, name, value)
     one = member(world)
@@ -48,7 +48,7 @@ def test_who_may_not_start_is_told_at_once_and_asks_no_second_time(
 
 
 def test_a_fetch_of_what_was_forbidden_meanwhile_is_403_and_the_partition_rests_for_two_seconds(
-    world: NodeRig,
+    world: BalancedNodeRig,
 ) -> None:
     one = member(world, ready_wait_ms=0)
     one.on_the_way(K0)
@@ -66,7 +66,7 @@ def test_a_fetch_of_what_was_forbidden_meanwhile_is_403_and_the_partition_rests_
     assert one.get().code == 403
 
 
-def test_what_is_connected_after_it_was_forbidden_is_450(world: NodeRig) -> None:
+def test_what_is_connected_after_it_was_forbidden_is_450(world: BalancedNodeRig) -> None:
     one = member(world)
     one.on_the_way()
     world.latency_ms, usual = 60_000, world.latency_ms
@@ -77,7 +77,7 @@ def test_what_is_connected_after_it_was_forbidden_is_450(world: NodeRig) -> None
     assert one.core.registered == []
 
 
-def test_a_forbidden_topic_is_given_up_by_itself_moves_nothing_else_and_comes_back(world: NodeRig) -> None:
+def test_a_forbidden_topic_is_given_up_by_itself_moves_nothing_else_and_comes_back(world: BalancedNodeRig) -> None:
     one = member(world)
     assert one.start(t=None, other=None).ok
     assert rebalance_once(one.as_consumer()).connected == (OTHER, K0)

@@ -8,20 +8,20 @@ import pytest
 from muster.core.balancing.events import DisconnectAsked
 from muster.core.balancing.loop import rebalance_once
 from protocol.messages.balanced import RegisterItem
-from tests.client.balanced.rigs import STAGES, BalancedRig
+from tests.client.balanced.rigs import RIGS, BalancedRig
 from tests.client.balanced.world import SimMember
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
-@pytest.fixture(params=STAGES)
+@pytest.fixture(params=RIGS)
 def world(request: pytest.FixtureRequest) -> BalancedRig:
     """Two partitions of three records each, a batch a record."""
-    stage = STAGES[request.param]().make("t", 2)
+    rig = RIGS[request.param]().make("t", 2)
     for key in (K0, K1):
         for number in range(3):
-            stage.append(key, b"%s-%d" % (key.encode(), number))
-    return stage
+            rig.append(key, b"%s-%d" % (key.encode(), number))
+    return rig
 
 
 def reader(world: BalancedRig, *keys: str, who: str = "A", **settings: object) -> SimMember:
@@ -41,10 +41,10 @@ def test_while_every_partition_is_being_given_up_or_registered_the_answer_is_405
     going = [one.begin(partial(_disconnecting, batch.key)) for batch in batches]
     said = one.get()
     assert (said.code, one.world.now_ms > going[0].asked_ms) == (405, True)
-    assert not any(question.is_over for question in going), "each waits for its batch to be confirmed"
+    assert not any(call.is_over for call in going), "each waits for its batch to be confirmed"
     for batch in batches:
         assert one.confirm(batch.confirm_ctx).ok
-    world.run_until(lambda: all(question.is_over for question in going))
+    world.run_until(lambda: all(call.is_over for call in going))
     assert one.get().code == 406
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from muster.core.balancing import Batch
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked, GaveUp, MetaAsked
-from tests.client.balanced.rigs import STAGES, BalancedRig
-from tests.client.balanced.world import Question, SimMember
+from tests.client.balanced.rigs import RIGS, BalancedRig
+from tests.client.balanced.world import ApplicationCall, SimMember
 from tests.enumerations import share_of
 
 KEYS = ["1:t:0", "1:t:1"]
@@ -50,17 +50,17 @@ class App:
     """State of an application: the answers it waits for, and the batches that it has."""
 
     player: SimMember
-    reading: list[Question] = field(default_factory=list)
-    others: list[Question] = field(default_factory=list)
+    reading: list[ApplicationCall] = field(default_factory=list)
+    others: list[ApplicationCall] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
 
 
 class Play:
     def __init__(self, kind: str, in_local: bool) -> None:
-        self.stage: BalancedRig = STAGES[kind]().make("t", 2)
+        self.rig: BalancedRig = RIGS[kind]().make("t", 2)
         self.apps = [
             App(
-                self.stage.member(
+                self.rig.member(
                     f"m{number}",
                     consume_position="first",
                     fetch_max_bytes=1,
@@ -124,19 +124,19 @@ class Play:
     # -- what the world does
 
     def do_run(self, _app: App, _key: str) -> None:
-        self.stage.run(10)
+        self.rig.run(10)
 
     def do_wait(self, _app: App, _key: str) -> None:
-        self.stage.run(1_100)
+        self.rig.run(1_100)
 
     def do_long(self, _app: App, _key: str) -> None:
-        self.stage.run(5_500)
+        self.rig.run(5_500)
 
     def do_cut(self, app: App, _key: str) -> None:
-        app.player.is_cut, self.stage.refuses_connections = True, True
+        app.player.is_cut, self.rig.refuses_connections = True, True
 
     def do_silence(self, app: App, _key: str) -> None:
-        app.player.is_cut, self.stage.refuses_connections = True, False
+        app.player.is_cut, self.rig.refuses_connections = True, False
 
     def do_deafen(self, app: App, _key: str) -> None:
         app.player.cut_kinds = frozenset({"MemberHeartbeat", "PartitionMeta", "ConfirmConsumed"})
@@ -149,24 +149,24 @@ class Play:
         app.player.is_cut, app.player.late_ms, app.player.cut_kinds = False, 0, frozenset()
 
     def do_remove(self, app: App, _key: str) -> None:
-        if app.player.who in self.stage.members():
-            self.stage.remove(app.player.who)
+        if app.player.who in self.rig.members():
+            self.rig.remove(app.player.who)
 
     def do_append(self, _app: App, key: str) -> None:
-        self.stage.append(key, b"%d" % self.ends[key])
+        self.rig.append(key, b"%d" % self.ends[key])
         self.ends[key] += 1
 
     # -- what must hold
 
     def look(self) -> None:
         for app in self.apps:
-            for question in [one for one in app.reading if one.is_over]:
-                app.reading.remove(question)
-                if question.result.ok:
-                    self._delivered(app, question.result.data)
-                    self._granted(question)
+            for call in [one for one in app.reading if one.is_over]:
+                app.reading.remove(call)
+                if call.result.ok:
+                    self._delivered(app, call.result.data)
+                    self._granted(call)
             app.others = [one for one in app.others if not one.is_over]
-        for key, offset in self.stage.committed().items():
+        for key, offset in self.rig.committed().items():
             assert offset <= self.confirmed[key], "more is committed than was ever confirmed"
 
     def _delivered(self, app: App, batch: Batch) -> None:
@@ -175,18 +175,18 @@ class Play:
         assert first <= self.confirmed[batch.key], "records were passed over that nobody has confirmed"
         assert [record.offset for record in batch.messages] == list(range(first, batch.curr))
 
-    def _granted(self, question: Question) -> None:
-        key, at_ms = question.result.data.key, question.ended_ms
-        assert question.reg_epoch > 0, "a batch came of a partition that was not owned"
+    def _granted(self, call: ApplicationCall) -> None:
+        key, at_ms = call.result.data.key, call.ended_ms
+        assert call.reg_epoch > 0, "a batch came of a partition that was not owned"
         for epoch, delivered_ms in self.grants[key].items():
-            assert epoch <= question.reg_epoch or delivered_ms > at_ms, "an older grant still delivered"
-        self.grants[key].setdefault(question.reg_epoch, at_ms)
+            assert epoch <= call.reg_epoch or delivered_ms > at_ms, "an older grant still delivered"
+        self.grants[key].setdefault(call.reg_epoch, at_ms)
 
     def finish(self) -> None:
         """No faults any more, and applications that behave: everybody is answered, everything is read."""
         for app in self.apps:
             self.do_heal(app, "")
-        self.stage.run(25_000)
+        self.rig.run(25_000)
         self.look()
         for app in self.apps:
             assert app.reading == []
@@ -194,13 +194,13 @@ class Play:
             assert app.player.core.is_joined
             while app.batches:
                 self._confirm(app, consumed=True)
-        self.stage.run(1_000)
+        self.rig.run(1_000)
         last = self.apps[0].player
         for app in self.apps:
             for key in KEYS:
                 assert app.player.disconnect(key).ok
-        self.stage.run(6_000)
-        assert self.stage.owners() == {}
+        self.rig.run(6_000)
+        assert self.rig.owners() == {}
         for key in KEYS:
             assert last.connect(key).ok
         for _ in range(sum(self.ends.values()) * 2 + 20):
@@ -212,10 +212,10 @@ class Play:
         for key in KEYS:
             assert self.confirmed[key] == self.ends[key]
         assert last.shut_down().ok
-        assert {key: end for key, end in self.ends.items() if end} == self.stage.committed()
+        assert {key: end for key, end in self.ends.items() if end} == self.rig.committed()
 
 
-@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize("kind", RIGS)
 @pytest.mark.parametrize("in_local", [False, True])
 @settings(deadline=None, max_examples=share_of(40))
 @given(steps=STEPS)

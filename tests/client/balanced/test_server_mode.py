@@ -9,8 +9,8 @@ import pytest
 from muster.balanced import BalancedConfig
 from muster.core.balancing.events import ConfirmAsked
 from muster.core.balancing.loop import rebalance_once
-from tests.client.balanced.rigs import NodeRig
-from tests.client.balanced.world import Question, SimMember
+from tests.client.balanced.rigs import BalancedNodeRig
+from tests.client.balanced.world import ApplicationCall, SimMember
 
 PAGE = Path(__file__).parents[3] / "docs" / "balanced.md"
 PERIODS_MS = (5_000, 30_000, 120_000)
@@ -18,7 +18,7 @@ HEARTBEAT_MS, CONFIRM_MS = 10_000, 3_000
 _TICK_MS, _WRITE_MS = 50, 500
 
 
-class PeriodRig(NodeRig):
+class PeriodRig(BalancedNodeRig):
     """A node that wakes by itself, and balances once in a period."""
 
     def __init__(self, period_ms: int) -> None:
@@ -138,12 +138,12 @@ def _serve(rig: PeriodRig, other: SimMember, mode: str) -> None:
         rebalance_once(other.as_consumer())
 
     def read_on() -> None:
-        question = other.getting()
-        rig.when(lambda: question.is_over, partial(confirm, question))
+        call = other.getting()
+        rig.when(lambda: call.is_over, partial(confirm, call))
 
-    def confirm(question: Question) -> None:
-        if question.result.ok:
-            context = question.result.data.confirm_ctx
+    def confirm(call: ApplicationCall) -> None:
+        if call.result.ok:
+            context = call.result.data.confirm_ctx
             other.begin(lambda number: ConfirmAsked(number, context, True))
         rig.after(_TICK_MS, read_on)
 

@@ -18,10 +18,10 @@ K0 = "1:t:0"
 
 @pytest.fixture
 def world() -> ModelRig:
-    stage = ModelRig()
-    stage.make("t", 1)
-    stage.append(K0, b"a")
-    return stage
+    rig = ModelRig()
+    rig.make("t", 1)
+    rig.append(K0, b"a")
+    return rig
 
 
 def reader(world: ModelRig, *keys: str, **settings: object) -> SimMember:
@@ -169,8 +169,8 @@ def test_metadata_are_asked_for_once_a_period_and_by_one_at_a_time(world: ModelR
     assert one.start().ok
     one.sent.clear()
     both = [one.begin(MetaAsked), one.begin(MetaAsked)]
-    world.run_until(lambda: all(question.is_over for question in both))
-    assert [question.result.data for question in both] == [{K0: True}] * 2
+    world.run_until(lambda: all(call.is_over for call in both))
+    assert [call.result.data for call in both] == [{K0: True}] * 2
     assert one.meta().ok
     assert one.kinds().count("PartitionMeta") == 1
     world.run(10_000)

@@ -38,7 +38,7 @@ class Coordinator(Protocol):
     def answer(self, message: Message, now_ms: int) -> Message: ...
 
 
-class Question:
+class ApplicationCall:
     """A call of the application, with its result and time."""
 
     def __init__(self, asked_ms: int) -> None:
@@ -79,20 +79,20 @@ class SimMember:
         self.sent: list[tuple[int, Message]] = []
         self.notes: list[Noted] = []
         self.waiting: dict[int, SendRequest] = {}
-        self._asked: dict[int, Question] = {}
+        self._asked: dict[int, ApplicationCall] = {}
 
     # -- asking
 
-    def begin(self, make: Callable[[int], MemberEvent]) -> Question:
+    def begin(self, make: Callable[[int], MemberEvent]) -> ApplicationCall:
         number = len(self._asked) + 1
-        question = self._asked[number] = Question(self.world.now_ms)
+        call = self._asked[number] = ApplicationCall(self.world.now_ms)
         self.feed(make(number))
-        return question
+        return call
 
     def ask(self, make: Callable[[int], MemberEvent]) -> Result:
-        question = self.begin(make)
-        self.world.run_until(lambda: question.is_over)
-        return question.result
+        call = self.begin(make)
+        self.world.run_until(lambda: call.is_over)
+        return call.result
 
     def start(self, source_count: int = -1, node_id: int = -1, **targets: set[str] | None) -> Result:
         return self.ask(self.starting(source_count, node_id, **targets))
@@ -109,44 +109,44 @@ class SimMember:
     def disconnect(self, key: str) -> Result:
         return self.ask(lambda number: DisconnectAsked(number, key))
 
-    def ready(self, max_wait_ms: int) -> Question:
+    def ready(self, max_wait_ms: int) -> ApplicationCall:
         return self.begin(lambda number: ReadyAsked(number, max_wait_ms))
 
     def get(self) -> Result:
         """Decode records as the edge does; without any for the consumer, request more."""
-        question = self.getting()
-        self.world.run_until(lambda: question.is_over)
-        return question.result
+        call = self.getting()
+        self.world.run_until(lambda: call.is_over)
+        return call.result
 
-    def getting(self) -> Question:
-        question = Question(self.world.now_ms)
+    def getting(self) -> ApplicationCall:
+        call = ApplicationCall(self.world.now_ms)
 
         def ask(make: Callable[[int], MemberEvent]) -> None:
             part = self.begin(make)
-            question.operation = len(self._asked)
+            call.operation = len(self._asked)
             self.world.when(lambda: part.is_over, partial(heard, part))
 
-        def heard(part: Question) -> None:
+        def heard(part: ApplicationCall) -> None:
             fetched = part.result.data
             if not isinstance(fetched, Fetched):
-                question.said, question.ended_ms = part.result, self.world.now_ms
+                call.said, call.ended_ms = part.result, self.world.now_ms
                 return
             found = read(fetched)
             if not found.records:
                 self.feed(PassedOver(fetched.key, fetched.token, found.next_offset))
                 ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
                 return
-            question.reg_epoch = self.core.grants.get(fetched.key, -1)
+            call.reg_epoch = self.core.grants.get(fetched.key, -1)
             number = len(self._asked) + 1
-            over = self._asked[number] = Question(self.world.now_ms)
+            over = self._asked[number] = ApplicationCall(self.world.now_ms)
             self.feed(Handed(number, fetched.key, fetched.token, found.next_offset))
             if over.result.ok:
-                question.said, question.ended_ms = Result(True, data=found.batch(fetched)), self.world.now_ms
+                call.said, call.ended_ms = Result(True, data=found.batch(fetched)), self.world.now_ms
             else:
                 ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
 
         ask(MessageAsked)
-        return question
+        return call
 
     def batch(self) -> Batch:
         """Return the next batch, which must come; other results of `get` before it are skipped."""
@@ -190,7 +190,7 @@ class SimMember:
     def messages(self, kind: str) -> list[Any]:
         return [message for _, message in self.sent if type(message).__name__ == kind]
 
-    # -- the stage
+    # -- the rig
 
     def feed(self, event: MemberEvent) -> None:
         for effect in self.core.step(event, self.world.now_ms):
@@ -204,9 +204,9 @@ class SimMember:
                 self.waiting[effect.call] = effect
                 self.world.send(self, effect)
             case OperationEnded():
-                question = self._asked[effect.operation]
-                assert not question.is_over, "ended twice"
-                question.said, question.ended_ms = effect.result, self.world.now_ms
+                ended = self._asked[effect.operation]
+                assert not ended.is_over, "ended twice"
+                ended.said, ended.ended_ms = effect.result, self.world.now_ms
             case Noted():
                 self.notes.append(effect)
             case HangUp():

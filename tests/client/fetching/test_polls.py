@@ -183,12 +183,12 @@ def test_what_awaits_the_applications_callback_is_not_fetched() -> None:
 
 
 def test_an_answer_that_names_what_was_not_asked_is_ignored_as_a_whole() -> None:
-    stage = ready({P0: 0, P1: 0}, 0, 1)
+    rig = ready({P0: 0, P1: 0}, 0, 1)
     right = fetched(P0, 0, 2).responses[0].partitions
-    stage.answer(Fetch, FetchReply(responses=(FetchTopicReply("t", (*right, FetchPartitionReply(1))),)), 0)
-    assert stage.taken() == []
-    stage.wake().answer(Fetch, fetched(P0, 0, 2), 0)
-    assert stage.taken() == [(0, 0), (0, 1)]
+    rig.answer(Fetch, FetchReply(responses=(FetchTopicReply("t", (*right, FetchPartitionReply(1))),)), 0)
+    assert rig.taken() == []
+    rig.wake().answer(Fetch, fetched(P0, 0, 2), 0)
+    assert rig.taken() == [(0, 0), (0, 1)]
 
 
 def test_a_node_that_throttles_is_left_alone_for_as_long() -> None:

@@ -53,10 +53,10 @@ def test_h59_a_position_out_of_range_that_was_sought_away_from_is_none(reset: Of
 
 
 def test_an_error_that_is_buffered_already_dies_with_a_seek() -> None:
-    stage = ready({P0: 900}, 0, reset=OffsetReset.NONE)
-    stage.answer(Fetch, fetched(P0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
-    stage.subscription.seek(P0, 3)
-    assert stage.taken() == []
+    rig = ready({P0: 900}, 0, reset=OffsetReset.NONE)
+    rig.answer(Fetch, fetched(P0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    rig.subscription.seek(P0, 3)
+    assert rig.taken() == []
 
 
 @pytest.mark.parametrize(
@@ -197,12 +197,12 @@ def test_a_damaged_batch_names_the_offset_to_go_on_from() -> None:
 
 
 def test_an_answer_without_a_whole_batch_is_reported() -> None:
-    stage = ready({P0: 0}, 0)
+    rig = ready({P0: 0}, 0)
     reply = fetched(P0, 0, 3)
     cut = reply.responses[0].partitions[0].records[:70]
-    stage.answer(Fetch, fetched_bytes(P0, cut))
+    rig.answer(Fetch, fetched_bytes(P0, cut))
     with pytest.raises(CorruptRecords, match="no whole batch"):
-        stage.taken()
+        rig.taken()
 
 
 def test_h64_records_of_another_partition_pass_an_error_once() -> None:

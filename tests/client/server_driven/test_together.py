@@ -89,7 +89,7 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        return self.rig.desk.now_ms
+        return self.rig.node_rig.now_ms
 
     def join(self, number: int, topics: tuple[str, ...], *, is_static: bool) -> None:
         if number not in self.players:
@@ -126,7 +126,7 @@ class World:
         self.players.pop(number, None)
 
     def wait(self, ms: int) -> None:
-        self.rig.desk.wait(ms)
+        self.rig.node_rig.wait(ms)
         for player in self.players.values():
             player.feed(TimePassed(), self.now_ms)
 

@@ -33,10 +33,10 @@ class SimCallbacks:
     """In place of the thread that calls the application."""
 
     def __init__(self, rig: ConsumerRig) -> None:
-        self._theatre = rig
+        self._rig = rig
 
     def put(self, call: Callable[[], object]) -> None:
-        self._theatre.after(0, call)
+        self._rig.after(0, call)
 
     def stop(self, _timeout_s: float) -> None:
         return None
@@ -67,7 +67,7 @@ class SimApplication:
         self.streaming, self.who = streaming, who
         self.errors: list[Exception] = []
         self.connector = StreamsConnector(
-            "desk:9",
+            "node:9",
             GROUP,
             client_id=who,
             on_error=self.errors.append,

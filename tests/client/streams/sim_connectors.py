@@ -23,7 +23,7 @@ from muster.streams.queue import PartitionInfo, StreamQueue
 from muster.streams.stream_fetcher import StreamFetcher
 from protocol.messages.data import Fetch
 from protocol.messages.offsets import OffsetCommit
-from tests.client.consumer_rig import GROUP, Asked, Callback, SimDriver, _Node
+from tests.client.consumer_rig import GROUP, Callback, SentRequest, SimDriver, _Node
 from tests.client.streams.rig import ConnectorRig, SimApplication
 from tests.groups.checks import CountingIds
 
@@ -73,10 +73,10 @@ class _Reborn(_Node):
         return
 
 
-class _Plot(list[Asked | Callback]):
+class _Plot(list[SentRequest | Callback]):
     """Nobody reads it here."""
 
-    def append(self, _one: Asked | Callback) -> None:
+    def append(self, _one: SentRequest | Callback) -> None:
         return
 
 
@@ -105,7 +105,7 @@ class SimConnectors(ConnectorRig):
         self._watch_grants(patch)
         self._watch_queues(patch)
         ids = CountingIds()
-        patch.setattr("tests.node.desk.CountingIds", lambda: ids)  # no id is given twice, by whichever daemon
+        patch.setattr("tests.node.node_rig.CountingIds", lambda: ids)  # no id is given twice, by whichever daemon
         super().__init__(patch, log_retention_ms=-1)
         self.plot = _Plot()
         for topic, partitions in topics.items():
@@ -309,7 +309,7 @@ class SimConnectors(ConnectorRig):
     def is_all_read(self) -> bool:
         return all(self.reached[one] == count for one, count in self.appended.items())
 
-    # -- the stage, faster
+    # -- the rig, faster
 
     def _hand(self, who: str) -> SimDriver:
         hand = ConnectorDriver(self, who)

@@ -18,25 +18,25 @@ from tests.client.streams.rig import ConnectorRig, SimApplication
 def test_h78_a_second_member_joins_under_load_and_nothing_comes_twice_or_is_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 4)
+    rig = ConnectorRig(monkeypatch).make("t", 4)
 
     def load(left: int) -> None:
-        stage.append(*P[:4], count=3)
+        rig.append(*P[:4], count=3)
         if left:
-            stage.after(7, lambda: load(left - 1))
+            rig.after(7, lambda: load(left - 1))
 
     load(300)
-    old = stage.player("old").reads(t=2).iterates(every_ms=3, at_most=2)
-    stage.run(500)
-    new = stage.player("new").reads(t=2).iterates(every_ms=3, at_most=2)
-    stage.settled(old, new)
-    stage.until(lambda: len(stage.handed_out()) >= 4 * 903)
+    old = rig.player("old").reads(t=2).iterates(every_ms=3, at_most=2)
+    rig.run(500)
+    new = rig.player("new").reads(t=2).iterates(every_ms=3, at_most=2)
+    rig.settled(old, new)
+    rig.until(lambda: len(rig.handed_out()) >= 4 * 903)
     for number in range(4):
-        assert [offset for _, one, offset in stage.handed_out() if one == number] == list(range(903))
+        assert [offset for _, one, offset in rig.handed_out() if one == number] == list(range(903))
     moved = {("t", number) for number in new.owned["t"]}
     assert len(moved) == 2
-    committed = next(at for at, one in enumerate(stage.log) if (one.who, one.what) == ("old", "OffsetCommit"))
-    later = [one.about[:2] for one in stage.log[committed:] if (one.who, one.what) == ("old", "handed out")]
+    committed = next(at for at, one in enumerate(rig.log) if (one.who, one.what) == ("old", "OffsetCommit"))
+    later = [one.about[:2] for one in rig.log[committed:] if (one.who, one.what) == ("old", "handed out")]
     assert later
     assert moved.isdisjoint(later)
 

@@ -144,15 +144,15 @@ def _broken(reads: bytes) -> Any:
     return script
 
 
-def _one_partition(stage: ConnectorRig, **settings: Any) -> SimApplication:
-    stage.make("t", 1)
-    return stage.player("C1", consumer_timeout_ms=1_000, **settings)
+def _one_partition(rig: ConnectorRig, **settings: Any) -> SimApplication:
+    rig.make("t", 1)
+    return rig.player("C1", consumer_timeout_ms=1_000, **settings)
 
 
 def test_a_message_that_no_fetch_can_hold_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch)
-    player = _one_partition(stage, fetch_message_max_bytes=100)
-    stage.script = _broken(encode_batch([(None, b"x" * 500)], timestamp_ms=1)[:100])
+    rig = ConnectorRig(monkeypatch)
+    player = _one_partition(rig, fetch_message_max_bytes=100)
+    rig.script = _broken(encode_batch([(None, b"x" * 500)], timestamp_ms=1)[:100])
     player.reads(t=1)
     for _ in range(2):  # it does not go away
         with pytest.raises(MessageTooLarge, match=r"t-0 at offset 0 .* fetch of 100 bytes") as raised:
@@ -161,12 +161,12 @@ def test_a_message_that_no_fetch_can_hold_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_bytes_that_are_no_records_are_raised_after_those_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch)
-    player = _one_partition(stage)
+    rig = ConnectorRig(monkeypatch)
+    player = _one_partition(rig)
     good = encode_batch([(None, b"a"), (None, b"b")], timestamp_ms=1)
     bad = bytearray(encode_batch([(None, b"c")], base_offset=2, timestamp_ms=1))
     bad[-1] ^= 1
-    stage.script = _broken(good + bytes(bad))
+    rig.script = _broken(good + bytes(bad))
     player.reads(t=1)
     assert [next(player.streams[0]).value for _ in range(2)] == [b"a", b"b"]
     for _ in range(2):
@@ -177,15 +177,15 @@ def test_bytes_that_are_no_records_are_raised_after_those_before_them(monkeypatc
 def test_deserializers_are_applied_as_messages_are_handed_out_and_a_refused_one_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = ConnectorRig(monkeypatch)
+    rig = ConnectorRig(monkeypatch)
 
     def number(data: bytes) -> int:
         if data == b"1":
             raise ValueError("not this one")
         return int(data)
 
-    player = _one_partition(stage, value_deserializer=number).reads(t=1)
-    stage.append(P[0], count=3)
+    player = _one_partition(rig, value_deserializer=number).reads(t=1)
+    rig.append(P[0], count=3)
     assert next(player.streams[0]).value == 0
     with pytest.raises(CannotDeserialize, match="offset 1"):
         next(player.streams[0])
@@ -193,14 +193,14 @@ def test_deserializers_are_applied_as_messages_are_handed_out_and_a_refused_one_
 
 
 def test_committing_counts_what_the_same_thread_has_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch)
-    player = _one_partition(stage, auto_commit_enable=False).reads(t=1)
-    stage.append(P[0], count=3)
+    rig = ConnectorRig(monkeypatch)
+    player = _one_partition(rig, auto_commit_enable=False).reads(t=1)
+    rig.append(P[0], count=3)
     next(player.streams[0])
     assert player.connector.commit_offsets() == {P[0]: 1}
     next(player.streams[0])
     player.leave()  # no commit, since that is not automatic
-    again = stage.player("C1", consumer_timeout_ms=1_000).reads(t=1)
+    again = rig.player("C1", consumer_timeout_ms=1_000).reads(t=1)
     assert next(again.streams[0]).offset == 1
 
 
@@ -208,9 +208,9 @@ def test_committing_counts_what_the_same_thread_has_in_hand(monkeypatch: pytest.
 def test_who_leaves_by_an_exception_was_not_done_with_what_it_had_in_hand(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    stage = ConnectorRig(monkeypatch)
-    player = _one_partition(stage).reads(t=1)
-    stage.append(P[0], count=3)
+    rig = ConnectorRig(monkeypatch)
+    player = _one_partition(rig).reads(t=1)
+    rig.append(P[0], count=3)
 
     def handles() -> None:
         with player.connector:
@@ -225,14 +225,14 @@ def test_who_leaves_by_an_exception_was_not_done_with_what_it_had_in_hand(
             handles()
     else:
         handles()
-    again = stage.player("C1", consumer_timeout_ms=1_000).reads(t=1)
+    again = rig.player("C1", consumer_timeout_ms=1_000).reads(t=1)
     assert next(again.streams[0]).offset == (1 if fails else 2)
 
 
 def test_a_commit_is_tried_again_as_often_as_that_may_help(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch)
-    player = _one_partition(stage, auto_commit_enable=False, offsets_commit_max_retries=3).reads(t=1)
-    stage.append(P[0], count=3)
+    rig = ConnectorRig(monkeypatch)
+    player = _one_partition(rig, auto_commit_enable=False, offsets_commit_max_retries=3).reads(t=1)
+    rig.append(P[0], count=3)
     next(player.streams[0])
 
     def refuses(_who: str, message: Message) -> Message | None:
@@ -241,44 +241,44 @@ def test_a_commit_is_tried_again_as_often_as_that_may_help(monkeypatch: pytest.M
         part = OffsetCommitPartitionReply(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return OffsetCommitReply((OffsetCommitTopicReply("t", (part,)),))
 
-    stage.script = refuses
+    rig.script = refuses
     for retry, tries in ((True, 3), (False, 1)):
-        stage.log.clear()
+        rig.log.clear()
         with pytest.raises(CommitRefused, match="COORDINATOR_LOAD_IN_PROGRESS"):
             player.connector.commit_offsets(retry=retry)
-        assert len(stage.of("OffsetCommit")) == tries
-    stage.script = lambda _who, _message: None
+        assert len(rig.of("OffsetCommit")) == tries
+    rig.script = lambda _who, _message: None
     assert player.connector.commit_offsets() == {P[0]: 1}
 
 
 def test_largest_is_decided_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connector that begins at the end commits that, so that no message of a rebalance is passed over."""
-    stage = ConnectorRig(monkeypatch).make("t", 1)
-    stage.append(P[0], count=5)
-    first = stage.player("C1", auto_offset_reset="largest", consumer_timeout_ms=1_000).reads(t=1)
-    stage.run(1_000)
+    rig = ConnectorRig(monkeypatch).make("t", 1)
+    rig.append(P[0], count=5)
+    first = rig.player("C1", auto_offset_reset="largest", consumer_timeout_ms=1_000).reads(t=1)
+    rig.run(1_000)
     first.leave()
-    stage.append(P[0], count=2)
-    second = stage.player("C2", auto_offset_reset="largest", consumer_timeout_ms=1_000).reads(t=1)
+    rig.append(P[0], count=2)
+    second = rig.player("C2", auto_offset_reset="largest", consumer_timeout_ms=1_000).reads(t=1)
     assert next(second.streams[0]).offset == 5
 
 
 def test_automatic_commits_come_at_their_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 1)
-    stage.append(P[0], count=5)
-    player = stage.player("C1", auto_commit_interval_ms=1_000).reads(t=1).iterates()
-    stage.run(10_500)
-    assert 9 <= len(stage.of("OffsetCommit")) <= 11
-    assert [part.owner_epoch for one in stage.of("OffsetCommit") for part in one.about.topics[0].partitions] == [
-        1
-    ] * len(stage.of("OffsetCommit"))
+    rig = ConnectorRig(monkeypatch).make("t", 1)
+    rig.append(P[0], count=5)
+    player = rig.player("C1", auto_commit_interval_ms=1_000).reads(t=1).iterates()
+    rig.run(10_500)
+    assert 9 <= len(rig.of("OffsetCommit")) <= 11
+    assert [part.owner_epoch for one in rig.of("OffsetCommit") for part in one.about.topics[0].partitions] == [1] * len(
+        rig.of("OffsetCommit")
+    )
     assert player.errors == []
 
 
 def test_a_stream_that_timed_out_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch)
-    player = _one_partition(stage).reads(t=1)
+    rig = ConnectorRig(monkeypatch)
+    player = _one_partition(rig).reads(t=1)
     with pytest.raises(ConsumerTimeout, match="1000 ms"):
         next(player.streams[0])
-    stage.append(P[0], count=1)
+    rig.append(P[0], count=1)
     assert next(player.streams[0]).offset == 0

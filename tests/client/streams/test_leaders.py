@@ -94,28 +94,28 @@ def _of_any_epoch(message: Message) -> Message:
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["it refuses", "it is gone"])
 def test_a_leader_moves_under_a_connector_without_a_rebalance(monkeypatch: pytest.MonkeyPatch, is_gone: bool) -> None:
-    stage = MovingLeaders(monkeypatch).make("t", 4)
-    player = stage.player("C1", consumer_timeout_ms=0).reads(t=2).iterates()
-    stage.append(*P[:4], count=5)
-    stage.until(lambda: len(stage.handed_out()) == 20)
-    owned = stage.owners()
-    stage.log.clear()
-    stage.fetched_at.clear()
-    stage.moved, stage.is_gone = frozenset(range(4)) if is_gone else frozenset({1, 3}), is_gone
-    stage.append(*P[:4], count=5)
-    stage.until(lambda: len(stage.handed_out()) >= 20, for_ms=2_000)
-    stage.append(*P[:4], count=5)
-    stage.run(2_000)
+    rig = MovingLeaders(monkeypatch).make("t", 4)
+    player = rig.player("C1", consumer_timeout_ms=0).reads(t=2).iterates()
+    rig.append(*P[:4], count=5)
+    rig.until(lambda: len(rig.handed_out()) == 20)
+    owned = rig.owners()
+    rig.log.clear()
+    rig.fetched_at.clear()
+    rig.moved, rig.is_gone = frozenset(range(4)) if is_gone else frozenset({1, 3}), is_gone
+    rig.append(*P[:4], count=5)
+    rig.until(lambda: len(rig.handed_out()) >= 20, for_ms=2_000)
+    rig.append(*P[:4], count=5)
+    rig.run(2_000)
     for number in range(4):
-        assert [offset for _, one, offset in stage.handed_out() if one == number] == list(range(5, 15))
+        assert [offset for _, one, offset in rig.handed_out() if one == number] == list(range(5, 15))
     rebalance = ("stop", "clear", "publish", "before_releasing", "JoinGroup", "ClaimPartitions", "ReleasePartitions")
-    assert stage.of(*rebalance) == []
-    assert stage.owners() == owned
+    assert rig.of(*rebalance) == []
+    assert rig.owners() == owned
     assert player.errors == []
     epochs = {one.partition: one.epoch for one in owned}
-    moved = {number for node, fetch in stage.fetched_at if node and node.host == OTHER.host for number in _named(fetch)}
-    assert moved == stage.moved
-    for _, fetch in stage.fetched_at:
+    moved = {number for node, fetch in rig.fetched_at if node and node.host == OTHER.host for number in _named(fetch)}
+    assert moved == rig.moved
+    for _, fetch in rig.fetched_at:
         assert {part.partition: part.owner_epoch for topic in fetch.topics for part in topic.partitions}.items() <= (
             epochs.items()
         ), "by the same grants"

@@ -35,61 +35,61 @@ STUCK = {
 def test_shutting_down_in_the_middle_leaves_the_group_and_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, phase: RebalancePhase
 ) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 4)
-    stage.append(*P[:4], count=3)
-    leaver = stage.player("leaver", **HASTY).reads(t=2)
-    other = stage.player("other", consumer_timeout_ms=0, **HASTY)
-    stage.run(1_000)
+    rig = ConnectorRig(monkeypatch).make("t", 4)
+    rig.append(*P[:4], count=3)
+    leaver = rig.player("leaver", **HASTY).reads(t=2)
+    other = rig.player("other", consumer_timeout_ms=0, **HASTY)
+    rig.run(1_000)
     leaver.take_all(at_most=1)
     if phase is not RebalancePhase.FINISHING:
         leaver.iterates()
     if phase in STUCK:
-        stage.script = lambda who, message: Never if (who, type(message).__name__) == ("leaver", STUCK[phase]) else None
+        rig.script = lambda who, message: Never if (who, type(message).__name__) == ("leaver", STUCK[phase]) else None
     told = {RebalancePhase.BEFORE_RELEASING: "before_releasing", RebalancePhase.BEFORE_STARTING: "before_starting"}
     if phase in told:
-        leaver.listener.does[told[phase]] = lambda: stage.run(5_000, until=lambda: leaver.has_stopped)
+        leaver.listener.does[told[phase]] = lambda: rig.run(5_000, until=lambda: leaver.has_stopped)
     if phase is not RebalancePhase.RUNNING:
         other.begins({"t": 2})
-    stage.until(lambda: leaver.parts.steps.phase is phase)
-    stage.script = lambda _who, _message: None
-    began_ms = stage.now_ms
+    rig.until(lambda: leaver.parts.steps.phase is phase)
+    rig.script = lambda _who, _message: None
+    began_ms = rig.now_ms
     leaver.leave()
-    assert stage.now_ms - began_ms < 7_000, "what is under way may take its time, and no more"
+    assert rig.now_ms - began_ms < 7_000, "what is under way may take its time, and no more"
     assert leaver.parts.steps.phase is RebalancePhase.CLOSED
     assert leaver.owned == {}
-    stage.until(lambda: phase is RebalancePhase.RUNNING or sorted(other.owned.get("t", {})) == [0, 1, 2, 3])
-    assert len(stage.members()) == (phase is not RebalancePhase.RUNNING)
-    assert all(one.member_id == other.connector.member_id for one in stage.owners())
+    rig.until(lambda: phase is RebalancePhase.RUNNING or sorted(other.owned.get("t", {})) == [0, 1, 2, 3])
+    assert len(rig.members()) == (phase is not RebalancePhase.RUNNING)
+    assert all(one.member_id == other.connector.member_id for one in rig.owners())
     assert [next(stream, None) for stream in leaver.streams] == [None, None]
 
 
 def test_shutting_down_before_there_are_streams_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 1)
-    player = stage.player("C1")
+    rig = ConnectorRig(monkeypatch).make("t", 1)
+    player = rig.player("C1")
     player.leave()
-    assert stage.of("JoinGroup", "FindCoordinator") == []
+    assert rig.of("JoinGroup", "FindCoordinator") == []
     with pytest.raises(ClientClosed):
         player.connector.set_rebalance_listener(player.listener)
 
 
 def test_shutting_down_while_the_streams_are_being_made_raises_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 1)
-    player = stage.player("C1")
-    stage.script = lambda _who, message: Never if type(message).__name__ == "JoinGroup" else None
-    stage.after(1_000, player.connector.shutdown)
+    rig = ConnectorRig(monkeypatch).make("t", 1)
+    player = rig.player("C1")
+    rig.script = lambda _who, message: Never if type(message).__name__ == "JoinGroup" else None
+    rig.after(1_000, player.connector.shutdown)
     with pytest.raises(ClientClosed):
         player.reads(t=1)
 
 
 def test_the_last_commit_is_tried_so_often_and_then_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 1)
-    stage.append(P[0], count=3)
-    player = stage.player("C1", request_timeout_ms=500, offsets_commit_max_retries=3).reads(t=1)
-    stage.run(1_000)
+    rig = ConnectorRig(monkeypatch).make("t", 1)
+    rig.append(P[0], count=3)
+    player = rig.player("C1", request_timeout_ms=500, offsets_commit_max_retries=3).reads(t=1)
+    rig.run(1_000)
     player.take_all()
-    stage.script = lambda _who, message: Never if type(message).__name__ == "OffsetCommit" else None
+    rig.script = lambda _who, message: Never if type(message).__name__ == "OffsetCommit" else None
     player.leave()
-    assert len(stage.of("OffsetCommit")) == 3
-    assert len(stage.of("LeaveGroup")) == 1
-    assert stage.node.ask_inside(DescribeGroups((GROUP,)), call=93) is not None
-    assert stage.members() == []
+    assert len(rig.of("OffsetCommit")) == 3
+    assert len(rig.of("LeaveGroup")) == 1
+    assert rig.node.ask_inside(DescribeGroups((GROUP,)), call=93) is not None
+    assert rig.members() == []

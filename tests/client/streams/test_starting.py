@@ -38,44 +38,44 @@ def _infos(player: SimApplication) -> dict[TopicPartition, PartitionInfo]:
 def test_while_the_first_rebalance_is_held_back_there_are_streams_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 3)
-    stage.append(*P[:3], count=2)
-    stage.script = lambda _who, message: Never if type(message).__name__ == step else None
-    player = stage.player("C1", request_timeout_ms=5_000)
+    rig = ConnectorRig(monkeypatch).make("t", 3)
+    rig.append(*P[:3], count=2)
+    rig.script = lambda _who, message: Never if type(message).__name__ == step else None
+    player = rig.player("C1", request_timeout_ms=5_000)
     player.begins({"t": 2})
-    stage.run(4_000)
-    assert len(stage.of(step)) == 1, "this is where it is held back"
+    rig.run(4_000)
+    assert len(rig.of(step)) == 1, "this is where it is held back"
     assert len(player.streams) == 2
     assert player.owned == {}
-    assert stage.owners() == ()
+    assert rig.owners() == ()
     assert player.take_all() == []
-    assert stage.of("Fetch", "publish", "before_starting", "start") == []
-    stage.script = lambda _who, _message: None
-    stage.until(lambda: player.is_settled)
-    stage.run(WAIT_MS + AROUND_MS)
+    assert rig.of("Fetch", "publish", "before_starting", "start") == []
+    rig.script = lambda _who, _message: None
+    rig.until(lambda: player.is_settled)
+    rig.run(WAIT_MS + AROUND_MS)
     assert len(player.take_all()) == 6
-    assert len(stage.owners()) == 3
+    assert len(rig.owners()) == 3
 
 
 def test_a_listener_that_is_told_of_the_start_holds_back_the_first_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 3)
-    player = stage.player("C1")
-    player.listener.does["before_starting"] = lambda: stage.run(2_000)
+    rig = ConnectorRig(monkeypatch).make("t", 3)
+    player = rig.player("C1")
+    player.listener.does["before_starting"] = lambda: rig.run(2_000)
     player.reads(t=2)
-    (told,) = stage.of("before_starting")
-    (started,) = stage.of("start")
+    (told,) = rig.of("before_starting")
+    (started,) = rig.of("start")
     assert started.at_ms - told.at_ms == 2_000
-    stage.run(WAIT_MS)
-    assert 0 <= min(_fetched(stage.of("Fetch")).values()) - started.at_ms <= AROUND_MS
+    rig.run(WAIT_MS)
+    assert 0 <= min(_fetched(rig.of("Fetch")).values()) - started.at_ms <= AROUND_MS
 
 
 # ------------------------------------------------------------------------------------------- every partition is fetched
 
 
-def _is_in_time(stage: ConnectorRig, player: SimApplication, since: Happened) -> None:
+def _is_in_time(rig: ConnectorRig, player: SimApplication, since: Happened) -> None:
     """All that the connector owns is asked for within one fetch wait of a step."""
-    stage.run(WAIT_MS + AROUND_MS)
-    later = [one for one in stage.of("Fetch", who=player.who) if one.at_ms >= since.at_ms]
+    rig.run(WAIT_MS + AROUND_MS)
+    later = [one for one in rig.of("Fetch", who=player.who) if one.at_ms >= since.at_ms]
     owned = {TopicPartition(topic, number) for topic, threads in player.owned.items() for number in threads}
     asked = _fetched(later)
     assert asked.keys() == owned
@@ -87,56 +87,56 @@ def test_every_partition_owned_is_fetched_within_one_fetch_wait(
     monkeypatch: pytest.MonkeyPatch, committed: int
 ) -> None:
     """Also with partitions for which a reset must find the offset, when a fetch of the others waits already."""
-    stage = ConnectorRig(monkeypatch).make("s", 6).make("t", 6)
+    rig = ConnectorRig(monkeypatch).make("s", 6).make("t", 6)
     everything = [TopicPartition(topic, number) for topic in "st" for number in range(6)]
     if committed:
-        before = stage.player("C0").reads(s=1, t=1).iterates()
-        stage.append(*everything[:committed])
-        stage.until(lambda: len(stage.handed_out()) == committed)
+        before = rig.player("C0").reads(s=1, t=1).iterates()
+        rig.append(*everything[:committed])
+        rig.until(lambda: len(rig.handed_out()) == committed)
         before.leave()
-    player = stage.player("C1").reads(s=2, t=2).iterates()
-    _is_in_time(stage, player, stage.of("start", who="C1")[-1])
+    player = rig.player("C1").reads(s=2, t=2).iterates()
+    _is_in_time(rig, player, rig.of("start", who="C1")[-1])
 
 
 def test_after_a_rebalance_every_partition_owned_is_fetched_within_one_fetch_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 7)
-    first = stage.player("C1").reads(t=2).iterates()
-    stage.run(1_000)
-    second = stage.player("C2").reads(t=1).iterates()
+    rig = ConnectorRig(monkeypatch).make("t", 7)
+    first = rig.player("C1").reads(t=2).iterates()
+    rig.run(1_000)
+    second = rig.player("C2").reads(t=1).iterates()
     for player in (first, second):
-        _is_in_time(stage, player, stage.of("start", who=player.who)[-1])
+        _is_in_time(rig, player, rig.of("start", who=player.who)[-1])
     second.leave()
-    stage.until(lambda: len(first.owned.get("t", {})) == 7)
-    stage.settled(first)
-    _is_in_time(stage, first, stage.of("start", who="C1")[-1])
+    rig.until(lambda: len(first.owned.get("t", {})) == 7)
+    rig.settled(first)
+    _is_in_time(rig, first, rig.of("start", who="C1")[-1])
 
 
 def test_a_queue_with_room_again_is_fetched_for_within_one_fetch_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 2)
+    rig = ConnectorRig(monkeypatch).make("t", 2)
     for _ in range(6):
-        stage.append(P[0], count=10)
-    player = stage.player("C1", fetch_message_max_bytes=1, queued_max_message_chunks=1).reads(t=2)
-    stage.run(5_000)
-    stage.log.clear()
+        rig.append(P[0], count=10)
+    player = rig.player("C1", fetch_message_max_bytes=1, queued_max_message_chunks=1).reads(t=2)
+    rig.run(5_000)
+    rig.log.clear()
     player.take(player.streams[0], at_most=11)
-    stage.run(WAIT_MS + AROUND_MS)
-    taken = stage.of("handed out")[-1]
-    assert _fetched(stage.of("Fetch"))[P[0]] - taken.at_ms <= WAIT_MS + AROUND_MS
+    rig.run(WAIT_MS + AROUND_MS)
+    taken = rig.of("handed out")[-1]
+    assert _fetched(rig.of("Fetch"))[P[0]] - taken.at_ms <= WAIT_MS + AROUND_MS
 
 
 # ------------------------------------------------------------------------------------------------ the committed offsets
 
 
 def test_a_rebalance_reads_the_offsets_of_exactly_its_own_partitions_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("s", 3).make("t", 4)
-    players = [stage.player("C1").reads(t=1), stage.player("C2").reads(s=2, t=1), stage.player("C3").reads(t=2)]
+    rig = ConnectorRig(monkeypatch).make("s", 3).make("t", 4)
+    players = [rig.player("C1").reads(t=1), rig.player("C2").reads(s=2, t=1), rig.player("C3").reads(t=2)]
     players[1].leave()
-    stage.until(lambda: len(players[0].owned.get("t", {})) == 2)
-    stage.settled(players[0], players[2])
+    rig.until(lambda: len(players[0].owned.get("t", {})) == 2)
+    rig.settled(players[0], players[2])
     for player, rebalances in zip(players, (4, 2, 2), strict=True):
-        log = stage.of("JoinGroup", "OffsetFetch", "ClaimPartitions", "publish", who=player.who)
+        log = rig.of("JoinGroup", "OffsetFetch", "ClaimPartitions", "publish", who=player.who)
         assert _check_reads(log) == rebalances
 
 
@@ -168,11 +168,11 @@ def _named(message: OffsetFetch) -> set[TopicPartition]:
 
 
 def test_a_member_that_gets_nothing_reads_no_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 1)
-    first, second = stage.player("C1").reads(t=1), stage.player("C2").reads(t=1)
-    stage.settled(first, second)
+    rig = ConnectorRig(monkeypatch).make("t", 1)
+    first, second = rig.player("C1").reads(t=1), rig.player("C2").reads(t=1)
+    rig.settled(first, second)
     assert second.owned == {}
-    assert stage.of("OffsetFetch", "ClaimPartitions", "Fetch", who="C2") == []
+    assert rig.of("OffsetFetch", "ClaimPartitions", "Fetch", who="C2") == []
 
 
 # ---------------------------------------------------------------------------------------------------- fetched, consumed
@@ -182,10 +182,10 @@ def test_a_member_that_gets_nothing_reads_no_offsets(monkeypatch: pytest.MonkeyP
 def test_both_offsets_begin_at_the_stored_one_and_move_with_fetches_and_messages(
     monkeypatch: pytest.MonkeyPatch, consumed_on: str
 ) -> None:
-    stage = ConnectorRig(monkeypatch).make("t", 1)
-    stage.append(P[0], count=10)
-    before = stage.player("C0").reads(t=1)
-    stage.run(1_000)
+    rig = ConnectorRig(monkeypatch).make("t", 1)
+    rig.append(P[0], count=10)
+    before = rig.player("C0").reads(t=1)
+    rig.run(1_000)
     before.take(before.streams[0], at_most=3)
     before.leave()
     fetches: list[Fetch] = []
@@ -196,8 +196,8 @@ def test_both_offsets_begin_at_the_stored_one_and_move_with_fetches_and_messages
             return Never
         return None
 
-    stage.script = holds_back
-    player = stage.player("C1", consumed_on=consumed_on, request_timeout_ms=500)
+    rig.script = holds_back
+    player = rig.player("C1", consumed_on=consumed_on, request_timeout_ms=500)
     published: list[tuple[int | None, int | None]] = []
 
     def looks() -> None:
@@ -206,12 +206,12 @@ def test_both_offsets_begin_at_the_stored_one_and_move_with_fetches_and_messages
     player.listener.does["before_starting"] = looks
     player.reads(t=1)
     assert published == [(3, 3)]
-    stage.run(AROUND_MS)
+    rig.run(AROUND_MS)
     (info,) = _infos(player).values()
     assert (info.fetched, info.consumed) == (3, 3), "nothing came yet"
     (topic,) = fetches[0].topics
     assert topic.partitions[0].fetch_offset == 3
-    stage.run(2_000)
+    rig.run(2_000)
     assert (info.fetched, info.consumed) == (10, 3)
     handed_out = 0
     in_hand = 1 if consumed_on == "next" else 0

@@ -66,7 +66,7 @@ def _is_there(cluster: ClusterClient, topic: str, partitions: int) -> bool:
         return False
 
 
-class Stage:
+class ConsumerFactory:
     """Makes consumers and closes those that the test left open."""
 
     def __init__(self, group: str) -> None:
@@ -86,10 +86,10 @@ class Stage:
 
 
 @pytest.fixture
-def stage(name: str) -> Iterator[Stage]:
-    stage = Stage(name)
-    yield stage
-    stage.close()
+def factory(name: str) -> Iterator[ConsumerFactory]:
+    factory = ConsumerFactory(name)
+    yield factory
+    factory.close()
 
 
 def poll_until(holds: Callable[[], bool], *consumers: Consumer, seconds: float = 20.0) -> list[bytes]:

@@ -26,7 +26,7 @@ from protocol.messages.topics import (
     DeleteTopics,
     GrowingTopic,
 )
-from tests.edges.client_kafka.conftest import Stage, Where, make_topic, poll_until
+from tests.edges.client_kafka.conftest import ConsumerFactory, Where, make_topic, poll_until
 from tests.edges.musterd import within
 
 
@@ -226,10 +226,12 @@ def test_an_open_transaction_holds_up_who_reads_what_is_committed_and_nobody_els
 # ------------------------------------------------------------------------------------------------------------ commits
 
 
-def test_what_was_polled_is_committed_by_itself_and_at_close(where: Where, stage: Stage, topic: str) -> None:
+def test_what_was_polled_is_committed_by_itself_and_at_close(
+    where: Where, factory: ConsumerFactory, topic: str
+) -> None:
     zero = TopicPartition(topic, 0)
     produce(where, topic, 20, partition=0)
-    first = stage.consumer(where.kafka, topic, enable_auto_commit=True, auto_commit_interval_ms=200)
+    first = factory.consumer(where.kafka, topic, enable_auto_commit=True, auto_commit_interval_ms=200)
     assert len(read(first, 20)) == 20
 
     def is_committed() -> bool:
@@ -240,26 +242,26 @@ def test_what_was_polled_is_committed_by_itself_and_at_close(where: Where, stage
     produce(where, topic, 20, 30, partition=0)
     assert len(read(first, 10)) == 10
     first.close()
-    second = stage.consumer(where.kafka, topic)
+    second = factory.consumer(where.kafka, topic)
     assert second.committed([zero]) == {zero: 30}
 
 
-def test_unsubscribing_commits_nothing_and_leaves(where: Where, stage: Stage, topic: str) -> None:
+def test_unsubscribing_commits_nothing_and_leaves(where: Where, factory: ConsumerFactory, topic: str) -> None:
     produce(where, topic, 10)
-    first = stage.consumer(where.kafka, topic, enable_auto_commit=True)
+    first = factory.consumer(where.kafka, topic, enable_auto_commit=True)
     assert len(read(first, 10)) == 10
     first.unsubscribe()
     assert first.assignment == ()
     with pytest.raises(MusterError, match="nothing is subscribed to"):
         first.poll(0)
-    second = stage.consumer(where.kafka, topic)
+    second = factory.consumer(where.kafka, topic)
     assert len(read(second, 10)) == 10, "all of it is read again"
 
 
-def test_commits_that_nobody_waits_for_end_in_their_order(where: Where, stage: Stage, topic: str) -> None:
+def test_commits_that_nobody_waits_for_end_in_their_order(where: Where, factory: ConsumerFactory, topic: str) -> None:
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     produce(where, topic, 20, partition=0)
-    consumer = stage.consumer(where.kafka, topic)
+    consumer = factory.consumer(where.kafka, topic)
     read(consumer, 20)
     heard: list[tuple[int, MusterError | None]] = []
     for offset in (3, 5, 4):
@@ -269,8 +271,10 @@ def test_commits_that_nobody_waits_for_end_in_their_order(where: Where, stage: S
     assert consumer.committed([zero, one]) == {zero: 4, one: 0}
 
 
-def test_a_wakeup_from_another_thread_ends_a_poll_that_waits(where: Where, stage: Stage, topic: str) -> None:
-    consumer = stage.consumer(where.kafka, topic)
+def test_a_wakeup_from_another_thread_ends_a_poll_that_waits(
+    where: Where, factory: ConsumerFactory, topic: str
+) -> None:
+    consumer = factory.consumer(where.kafka, topic)
     poll_until(lambda: len(consumer.assignment) == 4, consumer)
     threading.Timer(0.3, consumer.wakeup).start()
     with pytest.raises(WokenUp):
@@ -283,9 +287,9 @@ def test_a_wakeup_from_another_thread_ends_a_poll_that_waits(where: Where, stage
 
 
 def test_a_pattern_takes_in_a_topic_made_later_and_lets_go_of_one_deleted(
-    where: Where, stage: Stage, topic: str
+    where: Where, factory: ConsumerFactory, topic: str
 ) -> None:
-    consumer = stage.consumer(where.kafka, topic, metadata_max_age_ms=500)
+    consumer = factory.consumer(where.kafka, topic, metadata_max_age_ms=500)
     consumer.unsubscribe()
     consumer.subscribe(pattern=f"{topic}.*")
     poll_until(lambda: len(consumer.assignment) == 4, consumer)
@@ -300,8 +304,10 @@ def test_a_pattern_takes_in_a_topic_made_later_and_lets_go_of_one_deleted(
     assert len(read(consumer, 4)) == 4
 
 
-def test_partitions_added_to_a_topic_are_read_from_their_first_record(where: Where, stage: Stage, topic: str) -> None:
-    consumer = stage.consumer(where.kafka, topic, metadata_max_age_ms=500)
+def test_partitions_added_to_a_topic_are_read_from_their_first_record(
+    where: Where, factory: ConsumerFactory, topic: str
+) -> None:
+    consumer = factory.consumer(where.kafka, topic, metadata_max_age_ms=500)
     poll_until(lambda: len(consumer.assignment) == 4, consumer)
     with ClusterClient(where.kafka) as connection:
         reply = connection.ask(CreatePartitions((GrowingTopic(topic, 6),)))

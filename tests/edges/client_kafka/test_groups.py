@@ -18,7 +18,7 @@ from protocol.messages.data import Fetch
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import ApiVersion, FindCoordinator
 from protocol.messages.offsets import OffsetFetch
-from tests.edges.client_kafka.conftest import SETTINGS, Stage, Where, make_topic, poll_until
+from tests.edges.client_kafka.conftest import SETTINGS, ConsumerFactory, Where, make_topic, poll_until
 from tests.edges.musterd import running
 
 
@@ -29,24 +29,24 @@ def produce(where: Where, topic: str, first: int, end: int) -> None:
 
 
 def test_two_share_and_the_one_that_stays_goes_on_where_the_other_committed(
-    where: Where, stage: Stage, topic: str
+    where: Where, factory: ConsumerFactory, topic: str
 ) -> None:
-    share_and_go_on(where, stage, topic, where.kafka, where.kafka)
+    share_and_go_on(where, factory, topic, where.kafka, where.kafka)
 
 
 @pytest.mark.parametrize("leaver", ["native", "kafka"])
-def test_both_dialects_share_one_group(where: Where, stage: Stage, topic: str, leaver: str) -> None:
+def test_both_dialects_share_one_group(where: Where, factory: ConsumerFactory, topic: str, leaver: str) -> None:
     if where.native is None:
         pytest.skip("this server has no native listener")
     pair = (where.kafka, where.native) if leaver == "native" else (where.native, where.kafka)
-    share_and_go_on(where, stage, topic, *pair)
+    share_and_go_on(where, factory, topic, *pair)
 
 
-def share_and_go_on(where: Where, stage: Stage, topic: str, stays: str, leaves: str) -> None:
+def share_and_go_on(where: Where, factory: ConsumerFactory, topic: str, stays: str, leaves: str) -> None:
     produce(where, topic, 0, 400)
-    first = stage.consumer(stays, topic)
+    first = factory.consumer(stays, topic)
     values = poll_until(lambda: len(first.assignment) == 4, first)
-    second = stage.consumer(leaves, topic)
+    second = factory.consumer(leaves, topic)
     while len(values) < 400:
         values += poll_until(lambda: True, first)
     first.commit()
@@ -67,9 +67,11 @@ def share_and_go_on(where: Where, stage: Stage, topic: str, stays: str, leaves: 
     assert sorted(late) == [b"%d" % number for number in range(800, 900)]
 
 
-def test_a_member_beats_while_its_application_fetches_and_is_slow(where: Where, stage: Stage, topic: str) -> None:
+def test_a_member_beats_while_its_application_fetches_and_is_slow(
+    where: Where, factory: ConsumerFactory, topic: str
+) -> None:
     """Two session timeouts long: a fetch that waits holds up no heartbeat."""
-    consumer = stage.consumer(where.kafka, topic, session_timeout_ms=6_000, heartbeat_interval_ms=1_000)
+    consumer = factory.consumer(where.kafka, topic, session_timeout_ms=6_000, heartbeat_interval_ms=1_000)
     poll_until(lambda: len(consumer.assignment) == 4, consumer)
     generation = consumer.member.generation_id
     time.sleep(9.0)
@@ -98,20 +100,20 @@ def test_a_member_that_waits_to_join_can_still_ask_and_leave(where: Where, topic
     absent.close()
 
 
-def test_a_static_member_comes_back_to_what_it_had(where: Where, stage: Stage, topic: str) -> None:
+def test_a_static_member_comes_back_to_what_it_had(where: Where, factory: ConsumerFactory, topic: str) -> None:
     produce(where, topic, 0, 10)
-    first = stage.consumer(where.kafka, topic, group_instance_id="one")
+    first = factory.consumer(where.kafka, topic, group_instance_id="one")
     poll_until(lambda: len(first.assignment) == 4, first)
     member, generation = first.member.member_id, first.member.generation_id
     first.close()
-    again = stage.consumer(where.kafka, topic, group_instance_id="one")
+    again = factory.consumer(where.kafka, topic, group_instance_id="one")
     poll_until(lambda: len(again.assignment) == 4, again)
     assert again.member.generation_id == generation
     assert again.member.member_id != member
 
 
 def test_in_the_oldest_versions_it_is_all_the_same(
-    where: Where, stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
+    where: Where, factory: ConsumerFactory, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server here knows the oldest versions alone."""
     spoken: dict[type[Message], int] = {}
@@ -125,7 +127,7 @@ def test_in_the_oldest_versions_it_is_all_the_same(
         return choose(message, offered)
 
     monkeypatch.setattr(kafka, "choose", oldest)
-    share_and_go_on(where, stage, topic, where.kafka, where.kafka)
+    share_and_go_on(where, factory, topic, where.kafka, where.kafka)
     assert spoken[Fetch] == 4
     assert spoken[FindCoordinator] < 4
     assert spoken[OffsetFetch] < 8
@@ -141,16 +143,16 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Where]:
 
 @pytest.mark.parametrize("dialect", ["native", "kafka"])
 def test_where_members_assign_one_that_may_choose_is_classic_and_another_is_refused(
-    classic: Where, stage: Stage, name: str, dialect: str
+    classic: Where, factory: ConsumerFactory, name: str, dialect: str
 ) -> None:
     topic = name
     make_topic(classic, topic, 4)
     assert classic.native is not None
     bootstrap = classic.native if dialect == "native" else classic.kafka
-    first = stage.consumer(bootstrap, topic, group_protocol="auto")
-    second = stage.consumer(bootstrap, topic)
+    first = factory.consumer(bootstrap, topic, group_protocol="auto")
+    second = factory.consumer(bootstrap, topic)
     poll_until(lambda: len(first.assignment) == len(second.assignment) == 2, first, second)
-    third = stage.consumer(bootstrap, topic, group_protocol="consumer")
+    third = factory.consumer(bootstrap, topic, group_protocol="consumer")
     with pytest.raises(Refused) as refused:
         poll_until(lambda: False, third)
     assert refused.value.error_code is ErrorCode.UNSUPPORTED_VERSION

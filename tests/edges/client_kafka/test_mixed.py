@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as TheirPartition
 
 from muster import Consumer, Producer, TopicPartition
-from tests.edges.client_kafka.conftest import HEARTBEAT_MS, Stage, Where
+from tests.edges.client_kafka.conftest import HEARTBEAT_MS, ConsumerFactory, Where
 
 COOPERATIVE = ("cooperative-sticky", "cooperative-sticky")
 EAGER = ("range", "range,roundrobin")
@@ -61,11 +61,11 @@ class Theirs:
 
 
 class Ours:
-    def __init__(self, stage: Stage, bootstrap: str, topic: str, assignors: str) -> None:
+    def __init__(self, factory: ConsumerFactory, bootstrap: str, topic: str, assignors: str) -> None:
         self.owned: set[int] = set()
         self.revoked: set[int] = set()
         self.read: Counter[tuple[int, int]] = Counter()
-        self.consumer: Consumer = stage.consumer(bootstrap, topic, assignors=assignors.split(","))
+        self.consumer: Consumer = factory.consumer(bootstrap, topic, assignors=assignors.split(","))
         self.consumer.subscribe([topic], on_assigned=self._assigned, on_revoked=self._revoked)
 
     def _assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -96,14 +96,14 @@ def until(condition: Callable[[], bool], *clients: Ours | Theirs, seconds: float
 @pytest.mark.parametrize(("theirs", "ours"), [COOPERATIVE, EAGER, ROUND_ROBIN])
 @pytest.mark.parametrize("we_lead", [True, False])
 def test_a_group_of_both_splits_hands_over_and_reads_each_record_once(
-    where: Where, topic: str, name: str, stage: Stage, theirs: str, ours: str, we_lead: bool
+    where: Where, topic: str, name: str, factory: ConsumerFactory, theirs: str, ours: str, we_lead: bool
 ) -> None:
     with Producer(where.kafka) as producer:
         for number in range(200):
             producer.send(topic, str(number), partition=number % 4)
 
     def join_us() -> Ours:
-        return Ours(stage, where.kafka, topic, ours)
+        return Ours(factory, where.kafka, topic, ours)
 
     def join_them() -> Theirs:
         return Theirs(where.kafka, name, topic, theirs)

@@ -7,7 +7,7 @@ from muster.blocking import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, ListNotes
 from protocol.messages.node import ApiVersions, ApiVersionsReply
-from tests.edges.client_kafka.conftest import Stage, Where, poll_until
+from tests.edges.client_kafka.conftest import ConsumerFactory, Where, poll_until
 from tests.edges.musterd import free_port, within
 
 
@@ -21,9 +21,11 @@ def produce(where: Where, topic: str, *of: int, partition: int | None = None) ->
             producer.send(topic, value, key=value, partition=partition)
 
 
-def test_records_written_are_read_from_where_the_group_stands(where: Where, stage: Stage, topic: str) -> None:
+def test_records_written_are_read_from_where_the_group_stands(
+    where: Where, factory: ConsumerFactory, topic: str
+) -> None:
     produce(where, topic, 500)
-    first = stage.consumer(where.kafka, topic)
+    first = factory.consumer(where.kafka, topic)
     values: list[bytes] = []
     while len(values) < 500:
         values += poll_until(lambda: True, first)
@@ -31,7 +33,7 @@ def test_records_written_are_read_from_where_the_group_stands(where: Where, stag
     assert sum(first.commit().values()) == 500
     first.close()
     produce(where, topic, 500, 510)
-    second = stage.consumer(where.kafka, topic)
+    second = factory.consumer(where.kafka, topic)
     values = []
     while len(values) < 10:
         values += poll_until(lambda: True, second)

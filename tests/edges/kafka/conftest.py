@@ -47,7 +47,7 @@ def library(request: pytest.FixtureRequest) -> Library:
     return chosen
 
 
-class Stage:
+class ClientFactory:
     """Makes clients of the test's server, and closes those that the test left open."""
 
     def __init__(self, server: Server) -> None:
@@ -100,7 +100,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(server: Server) -> Iterator[Stage]:
-    stage = Stage(server)
-    yield stage
-    stage.close()
+def factory(server: Server) -> Iterator[ClientFactory]:
+    factory = ClientFactory(server)
+    yield factory
+    factory.close()

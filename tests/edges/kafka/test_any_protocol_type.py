@@ -7,7 +7,7 @@ import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from tests.edges.kafka.client import Library, Membership
-from tests.edges.kafka.conftest import Stage
+from tests.edges.kafka.conftest import ClientFactory
 from tests.edges.kafka.libraries import AIOKAFKA, CONFLUENT, KAFKA_PYTHON
 from tests.edges.kafka.test_groups import PARTITIONS, WITHIN_S, shared
 from tests.edges.kafka.wire import REBALANCE_IN_PROGRESS, Wire, WireMember
@@ -23,9 +23,9 @@ UNREADABLE = {
 
 
 @pytest.fixture
-def wires(stage: Stage) -> Iterator[list[Wire]]:
+def wires(factory: ClientFactory) -> Iterator[list[Wire]]:
     """Three connections."""
-    wires = [Wire(stage.server.bootstrap) for _ in range(3)]
+    wires = [Wire(factory.server.bootstrap) for _ in range(3)]
     yield wires
     for wire in wires:
         wire.close()
@@ -33,7 +33,7 @@ def wires(stage: Stage) -> Iterator[list[Wire]]:
 
 @pytest.mark.parametrize("protocol_type", ["connect", "sr", "streams", "of my own"])
 def test_members_of_any_protocol_type_are_led_by_one_of_them(
-    protocol_type: str, wires: list[Wire], stage: Stage, name: str
+    protocol_type: str, wires: list[Wire], factory: ClientFactory, name: str
 ) -> None:
     first, second = (
         WireMember(wire, name, protocol_type, {"v1": b"\x00opaque %d" % number, "v0": b"older"})
@@ -52,7 +52,7 @@ def test_members_of_any_protocol_type_are_led_by_one_of_them(
     assert leader.sync({leader.member_id: b"\xffhalf", other.member_id: b""}) == b"\xffhalf"
     assert other.hear_of_the_sync() == b""
     assert [first.heartbeat(), second.heartbeat()] == [0, 0]
-    assert stage.admin(AIOKAFKA).group(name) == ("Stable", protocol_type, 2)
+    assert factory.admin(AIOKAFKA).group(name) == ("Stable", protocol_type, 2)
     second.leave()
     assert within(WITHIN_S, lambda: first.heartbeat() == REBALANCE_IN_PROGRESS)
 
@@ -72,14 +72,14 @@ def test_a_consumer_is_refused_by_a_group_of_another_type_and_its_members_notice
 @pytest.mark.skipif("TEST_KAFKA_BOOTSTRAP" in os.environ, reason="Apache Kafka 4.3 leaves the whole group unanswered")
 @pytest.mark.parametrize("metadata", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_a_consumer_whose_subscription_cannot_be_read_shares_a_group_with_one_like_all_others(
-    metadata: bytes, library: Library, wires: list[Wire], stage: Stage, name: str
+    metadata: bytes, library: Library, wires: list[Wire], factory: ClientFactory, name: str
 ) -> None:
     """It leads, since it came first; what it hands out is what the other one reads."""
-    stage.create_topic(KAFKA_PYTHON, name, PARTITIONS)
+    factory.create_topic(KAFKA_PYTHON, name, PARTITIONS)
     odd = WireMember(wires[0], name, "consumer", {"range": metadata})
     odd.join()
     odd.sync({odd.member_id: b""})
-    usual = stage.member(library, Membership(name), name)
+    usual = factory.member(library, Membership(name), name)
     assert within(WITHIN_S, lambda: odd.heartbeat() == REBALANCE_IN_PROGRESS)
     odd.join()
     assert odd.leads and odd.seen[odd.member_id] == metadata
@@ -87,13 +87,13 @@ def test_a_consumer_whose_subscription_cannot_be_read_shares_a_group_with_one_li
     odd.sync({odd.member_id: b"", other: every_partition_of(name)})
     assert within(WITHIN_S, shared(name, [usual]))
 
-    producer = stage.producer(CONFLUENT)
+    producer = factory.producer(CONFLUENT)
     producer.send(name, b"still read")
     producer.flush()
     assert within(WITHIN_S, lambda: [each.value for each in usual.got] == [b"still read"])
     usual.do(lambda consumer: consumer.commit())
     assert odd.heartbeat() == 0
-    assert stage.admin(AIOKAFKA).group(name).members == 2
+    assert factory.admin(AIOKAFKA).group(name).members == 2
     odd.leave()
     assert within(WITHIN_S, shared(name, [usual])) and usual.failed is None
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.edges.kafka.client import Consumer, Got, Library, Membership
-from tests.edges.kafka.conftest import Stage
+from tests.edges.kafka.conftest import ClientFactory
 from tests.edges.kafka.libraries import CONFLUENT
 from tests.edges.musterd import within
 
@@ -33,12 +33,14 @@ def polled(consumer: Consumer, is_enough: Callable[[list[Got]], bool]) -> list[G
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_the_last_value_of_every_key_is_read_by_everyone(stage: Stage, name: str, codec: str, library: Library) -> None:
+def test_the_last_value_of_every_key_is_read_by_everyone(
+    factory: ClientFactory, name: str, codec: str, library: Library
+) -> None:
     if codec not in {"none", *library.codecs}:
         library = CONFLUENT
     random = Random(1)
-    stage.create_topic(CONFLUENT, name, 1, COMPACTED)
-    producer = stage.producer(CONFLUENT, codec=codec, idempotent=True)
+    factory.create_topic(CONFLUENT, name, 1, COMPACTED)
+    producer = factory.producer(CONFLUENT, codec=codec, idempotent=True)
     written: dict[bytes, tuple[int, bytes | None]] = {}
     for number in range(RECORDS):
         key = b"once-%d" % number if number % 1_000 == 0 else b"k%d" % (number % KEYS)
@@ -47,10 +49,10 @@ def test_the_last_value_of_every_key_is_read_by_everyone(stage: Stage, name: str
         written[key] = (number, value)
         if number % 50 == 49:
             producer.flush()
-    assert within(30, lambda: len(all_of(stage.consumer(CONFLUENT, Membership()), name)) < RECORDS / 3, every_s=0.5), (
-        "it is cleaned"
-    )
-    consumer = stage.consumer(library, Membership())
+    assert within(
+        30, lambda: len(all_of(factory.consumer(CONFLUENT, Membership()), name)) < RECORDS / 3, every_s=0.5
+    ), "it is cleaned"
+    consumer = factory.consumer(library, Membership())
     found = all_of(consumer, name)
     assert [one.offset for one in found] == sorted({one.offset for one in found})
     assert {one.key: (one.offset, one.value) for one in found} == written

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from tests.edges.kafka.client import Committed, Library, Membership, Part
-from tests.edges.kafka.conftest import Stage
+from tests.edges.kafka.conftest import ClientFactory
 from tests.edges.kafka.libraries import CONFLUENT, LIBRARIES
 from tests.edges.kafka.members import Member, MemberProcess
 from tests.edges.musterd import within
@@ -40,13 +40,13 @@ def owned_by(member: Member) -> frozenset[Part]:
 
 @pytest.mark.parametrize(("library", "assignor"), ASSIGNED)
 def test_three_members_share_six_partitions_through_a_join_and_a_leave(
-    library: Library, assignor: str, stage: Stage, name: str
+    library: Library, assignor: str, factory: ClientFactory, name: str
 ) -> None:
-    stage.create_topic(library, name, PARTITIONS)
+    factory.create_topic(library, name, PARTITIONS)
     membership = Membership(name, assignor)
-    first, second = (stage.member(library, membership, name) for _ in range(2))
+    first, second = (factory.member(library, membership, name) for _ in range(2))
     assert within(WITHIN_S, shared(name, (first, second)))
-    third = stage.member(library, membership, name)
+    third = factory.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (first, second, third)))
     # a cooperative group may need one more rebalance before the shares are even
     assert within(WITHIN_S, lambda: [len(owned_by(member)) for member in (first, second, third)] == [2, 2, 2])
@@ -58,13 +58,13 @@ def test_three_members_share_six_partitions_through_a_join_and_a_leave(
 @pytest.mark.parametrize("library", [pytest.param(each, id=each.name) for each in LIBRARIES
                                      if "cooperative-sticky" in each.assignors])  # fmt: skip
 def test_a_cooperative_member_keeps_what_it_may_keep_while_another_joins(
-    library: Library, stage: Stage, name: str
+    library: Library, factory: ClientFactory, name: str
 ) -> None:
-    stage.create_topic(library, name, PARTITIONS)
+    factory.create_topic(library, name, PARTITIONS)
     membership = Membership(name, "cooperative-sticky")
-    first = stage.member(library, membership, name)
+    first = factory.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (first,)))
-    second = stage.member(library, membership, name)
+    second = factory.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (first, second)))
     kept = owned_by(first)
     since_all = first.assignments[next(at for at, each in enumerate(first.assignments) if len(each) == PARTITIONS) :]
@@ -72,12 +72,12 @@ def test_a_cooperative_member_keeps_what_it_may_keep_while_another_joins(
 
 
 def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session(
-    library: Library, stage: Stage, name: str
+    library: Library, factory: ClientFactory, name: str
 ) -> None:
-    stage.create_topic(library, name, PARTITIONS)
-    membership = Membership(name, session_ms=stage.server.shortest_session_ms)
-    survivor = stage.member(library, membership, name)
-    victim = stage.process(library, membership, name)
+    factory.create_topic(library, name, PARTITIONS)
+    membership = Membership(name, session_ms=factory.server.shortest_session_ms)
+    survivor = factory.member(library, membership, name)
+    victim = factory.process(library, membership, name)
     assert within(WITHIN_S, shared(name, (survivor, victim))), victim.said
     victim.kill()
     died = time.monotonic()
@@ -87,32 +87,34 @@ def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session
 
 
 def test_a_static_member_that_restarts_is_given_what_it_had_and_nobody_rebalances(
-    library: Library, stage: Stage, name: str
+    library: Library, factory: ClientFactory, name: str
 ) -> None:
-    stage.create_topic(library, name, PARTITIONS)
-    stays = stage.member(library, Membership(name, instance="stays", session_ms=10_000), name)
-    restarts = stage.member(library, Membership(name, instance="restarts", session_ms=10_000), name)
+    factory.create_topic(library, name, PARTITIONS)
+    stays = factory.member(library, Membership(name, instance="stays", session_ms=10_000), name)
+    restarts = factory.member(library, Membership(name, instance="restarts", session_ms=10_000), name)
     assert within(WITHIN_S, shared(name, (stays, restarts)))
     had = owned_by(restarts)
     seen = len(stays.assignments)
     restarts.close()
-    back = stage.member(library, Membership(name, instance="restarts", session_ms=10_000), name)
+    back = factory.member(library, Membership(name, instance="restarts", session_ms=10_000), name)
     assert within(WITHIN_S, lambda: back.assignment == had)
     assert len(stays.assignments) == seen
-    assert stage.admin(library).group(name).members == 2
+    assert factory.admin(library).group(name).members == 2
 
 
 @pytest.mark.parametrize("library", [pytest.param(each, id=each.name) for each in LIBRARIES
                                      if "fencing" not in each.lacks])  # fmt: skip
-def test_of_two_static_members_with_one_name_the_later_one_stays(library: Library, stage: Stage, name: str) -> None:
-    stage.create_topic(library, name, PARTITIONS)
-    membership = Membership(name, instance="only-one", session_ms=stage.server.shortest_session_ms)
-    first = stage.member(library, membership, name)
+def test_of_two_static_members_with_one_name_the_later_one_stays(
+    library: Library, factory: ClientFactory, name: str
+) -> None:
+    factory.create_topic(library, name, PARTITIONS)
+    membership = Membership(name, instance="only-one", session_ms=factory.server.shortest_session_ms)
+    first = factory.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (first,)))
-    second = stage.member(library, membership, name)
+    second = factory.member(library, membership, name)
     assert within(WITHIN_S, shared(name, (second,)))
     assert within(WITHIN_S, lambda: is_told_that_it_is_fenced(first, (name, 0)))
-    assert stage.admin(library).group(name).members == 1
+    assert factory.admin(library).group(name).members == 1
     first.close()
 
 
@@ -125,27 +127,27 @@ def is_told_that_it_is_fenced(member: Member, part: Part) -> bool:
     return False
 
 
-def test_a_pattern_takes_in_a_topic_that_is_created_later(library: Library, stage: Stage, name: str) -> None:
-    stage.create_topic(library, f"{name}.one", 2)
-    member = stage.member(library, Membership(name, metadata_age_ms=500), like=f"{name}[.].*")
+def test_a_pattern_takes_in_a_topic_that_is_created_later(library: Library, factory: ClientFactory, name: str) -> None:
+    factory.create_topic(library, f"{name}.one", 2)
+    member = factory.member(library, Membership(name, metadata_age_ms=500), like=f"{name}[.].*")
     assert within(WITHIN_S, lambda: len(member.assignment) == 2)
-    stage.create_topic(library, f"{name}.two", 3)
+    factory.create_topic(library, f"{name}.two", 3)
     assert within(WITHIN_S, lambda: {topic for topic, _ in member.assignment} == {f"{name}.one", f"{name}.two"})
     assert len(owned_by(member)) == 5
 
 
-def test_partitions_added_to_a_topic_are_shared_out_too(library: Library, stage: Stage, name: str) -> None:
-    admin = stage.create_topic(library, name, 2)
-    members = [stage.member(library, Membership(name, metadata_age_ms=500), name) for _ in range(2)]
+def test_partitions_added_to_a_topic_are_shared_out_too(library: Library, factory: ClientFactory, name: str) -> None:
+    admin = factory.create_topic(library, name, 2)
+    members = [factory.member(library, Membership(name, metadata_age_ms=500), name) for _ in range(2)]
     assert within(WITHIN_S, shared(name, members, 2))
     admin.add_partitions(name, 4)
     assert within(WITHIN_S, shared(name, members, 4))
 
 
-def test_the_first_members_of_a_group_share_it_within_moments(stage: Stage, name: str) -> None:
-    stage.create_topic(CONFLUENT, name, PARTITIONS)
-    stage.producer(CONFLUENT).flush()
+def test_the_first_members_of_a_group_share_it_within_moments(factory: ClientFactory, name: str) -> None:
+    factory.create_topic(CONFLUENT, name, PARTITIONS)
+    factory.producer(CONFLUENT).flush()
     began = time.monotonic()
-    members = [stage.member(CONFLUENT, Membership(name), name) for _ in range(2)]
+    members = [factory.member(CONFLUENT, Membership(name), name) for _ in range(2)]
     assert within(WITHIN_S, shared(name, members), every_s=0.005)
     assert time.monotonic() - began < 15.0

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from tests.edges.kafka.client import Membership, Part
-from tests.edges.kafka.conftest import Stage
+from tests.edges.kafka.conftest import ClientFactory
 from tests.edges.kafka.libraries import CONFLUENT, KAFKA_PYTHON, LIBRARIES
 from tests.edges.kafka.members import MemberProcess
 from tests.edges.kafka.test_groups import WITHIN_S, shared
@@ -26,15 +26,15 @@ DIES_EVERY_S = 2.5
 class Flock:
     """One member of each library at any time; who is killed is followed by another."""
 
-    def __init__(self, stage: Stage, topic: str) -> None:
-        self._stage = stage
+    def __init__(self, factory: ClientFactory, topic: str) -> None:
+        self._factory = factory
         self._topic = topic
-        self._membership = Membership(topic, session_ms=stage.server.shortest_session_ms)
+        self._membership = Membership(topic, session_ms=factory.server.shortest_session_ms)
         self.living = [self._one_of(number) for number in range(len(LIBRARIES))]
         self.dead: list[MemberProcess] = []
 
     def _one_of(self, number: int) -> MemberProcess:
-        return self._stage.process(LIBRARIES[number], self._membership, self._topic)
+        return self._factory.process(LIBRARIES[number], self._membership, self._topic)
 
     def kill_one(self) -> None:
         number = len(self.dead) % len(LIBRARIES)
@@ -53,12 +53,12 @@ class Flock:
 
 
 @pytest.mark.timeout(300)
-def test_every_record_of_an_idempotent_producer_is_read_although_members_die(stage: Stage, name: str) -> None:
-    stage.create_topic(KAFKA_PYTHON, name, PARTITIONS)
-    flock = Flock(stage, name)
+def test_every_record_of_an_idempotent_producer_is_read_although_members_die(factory: ClientFactory, name: str) -> None:
+    factory.create_topic(KAFKA_PYTHON, name, PARTITIONS)
+    flock = Flock(factory, name)
     assert within(WITHIN_S, shared(name, flock.living, PARTITIONS)), [member.said for member in flock.living]
 
-    producer = stage.producer(CONFLUENT, idempotent=True)
+    producer = factory.producer(CONFLUENT, idempotent=True)
     began, sent = time.monotonic(), 0
     for number in count():
         if number >= RECORDS and len(flock.dead) >= 3:
@@ -73,7 +73,7 @@ def test_every_record_of_an_idempotent_producer_is_read_although_members_die(sta
 
     assert len(written) == sent
     # Nothing was written twice either.
-    bounds = stage.consumer(CONFLUENT)
+    bounds = factory.consumer(CONFLUENT)
     assert sum(high - low for low, high in (bounds.bounds((name, each)) for each in range(PARTITIONS))) == sent
     assert within(60.0, lambda: flock.read() >= written, every_s=0.2), sorted(written - flock.read())[:20]
     assert all(member.got for member in flock.dead)

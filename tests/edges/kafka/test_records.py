@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.metadata.metadata import MetadataRequest
 
 from tests.edges.kafka.client import Consumer, Got, Library, Membership
-from tests.edges.kafka.conftest import Stage
+from tests.edges.kafka.conftest import ClientFactory
 from tests.edges.kafka.libraries import CONFLUENT, LIBRARIES
 from tests.edges.kafka.wire import Wire, fetch
 
@@ -34,10 +34,10 @@ def other(library: Library, codec: str) -> Library:
 
 @pytest.mark.parametrize(("library", "codec"), SENDS)
 def test_what_one_library_sends_with_any_codec_another_reads_whole(
-    library: Library, codec: str, stage: Stage, name: str
+    library: Library, codec: str, factory: ClientFactory, name: str
 ) -> None:
-    stage.create_topic(library, name, 1)
-    producer = stage.producer(library, codec=codec)
+    factory.create_topic(library, name, 1)
+    producer = factory.producer(library, codec=codec)
     sent: list[tuple[bytes | None, bytes | None]] = [(b"%d" % number, b"value " * number) for number in range(50)]
     sent += [(None, b"no key"), (b"no value", None), (b"", b"")]
     for number, (key, value) in enumerate(sent):
@@ -45,7 +45,7 @@ def test_what_one_library_sends_with_any_codec_another_reads_whole(
         producer.send(name, value, key=key, partition=0, timestamp_ms=NOON_MS + number, headers=headers)
     assert producer.flush() == [((name, 0), number) for number in range(len(sent))]
 
-    consumer = stage.consumer(other(library, codec))
+    consumer = factory.consumer(other(library, codec))
     consumer.assign([(name, 0)])
     got = read(consumer, len(sent))
     consumer.close()
@@ -54,16 +54,18 @@ def test_what_one_library_sends_with_any_codec_another_reads_whole(
     assert got[7].headers == (("trace", b"7"), ("trace", b"twice"), ("empty", b""))
 
 
-def test_an_idempotent_producer_keeps_keys_in_order_over_partitions(library: Library, stage: Stage, name: str) -> None:
-    stage.create_topic(library, name, 4)
-    producer = stage.producer(library, idempotent=True)
+def test_an_idempotent_producer_keeps_keys_in_order_over_partitions(
+    library: Library, factory: ClientFactory, name: str
+) -> None:
+    factory.create_topic(library, name, 4)
+    producer = factory.producer(library, idempotent=True)
     for number in range(2_000):
         producer.send(name, b"%d" % number, key=b"key %d" % (number % 16))
     where = producer.flush()
     assert len(set(where)) == 2_000
     assert len({part for part, _ in where}) > 1
 
-    consumer = stage.consumer(library, Membership(name))
+    consumer = factory.consumer(library, Membership(name))
     consumer.subscribe([name])
     got = read(consumer, 2_000)
     consumer.close()
@@ -73,25 +75,29 @@ def test_an_idempotent_producer_keeps_keys_in_order_over_partitions(library: Lib
         assert len({each.partition for each in got if each.key == key}) == 1
 
 
-def test_a_topic_nobody_created_is_there_once_a_record_is_sent_to_it(library: Library, stage: Stage, name: str) -> None:
-    producer = stage.producer(library)
+def test_a_topic_nobody_created_is_there_once_a_record_is_sent_to_it(
+    library: Library, factory: ClientFactory, name: str
+) -> None:
+    producer = factory.producer(library)
     producer.send(name, b"first")
     assert producer.flush() == [((name, 0), 0)]
-    consumer = stage.consumer(library)
+    consumer = factory.consumer(library)
     consumer.assign([(name, 0)])
     assert [each.value for each in read(consumer, 1)] == [b"first"]
     consumer.close()
 
 
-def test_offsets_are_found_by_time_and_at_both_ends_and_sought(library: Library, stage: Stage, name: str) -> None:
-    stage.create_topic(library, name, 1)
-    producer = stage.producer(library)
+def test_offsets_are_found_by_time_and_at_both_ends_and_sought(
+    library: Library, factory: ClientFactory, name: str
+) -> None:
+    factory.create_topic(library, name, 1)
+    producer = factory.producer(library)
     for number in range(10):
         producer.send(name, b"%d" % number, partition=0, timestamp_ms=NOON_MS + 1_000 * number)
     producer.flush()
     part = (name, 0)
 
-    consumer = stage.consumer(library)
+    consumer = factory.consumer(library)
     consumer.assign([part])
     assert consumer.bounds(part) == (0, 10)
     assert consumer.offset_at(part, NOON_MS - 5_000) == 0
@@ -106,13 +112,13 @@ def test_offsets_are_found_by_time_and_at_both_ends_and_sought(library: Library,
     consumer.close()
 
 
-def test_a_paused_partition_rests_until_it_is_resumed(library: Library, stage: Stage, name: str) -> None:
-    stage.create_topic(library, name, 2)
-    consumer = stage.consumer(library)
+def test_a_paused_partition_rests_until_it_is_resumed(library: Library, factory: ClientFactory, name: str) -> None:
+    factory.create_topic(library, name, 2)
+    consumer = factory.consumer(library)
     consumer.assign([(name, 0), (name, 1)])
     consumer.poll(0.2)
     consumer.pause((name, 0))
-    producer = stage.producer(library)
+    producer = factory.producer(library)
     for partition in range(2):
         producer.send(name, b"%d" % partition, partition=partition)
     producer.flush()
@@ -123,11 +129,13 @@ def test_a_paused_partition_rests_until_it_is_resumed(library: Library, stage: S
     consumer.close()
 
 
-def test_a_waiting_fetch_answers_as_soon_as_there_is_a_record(library: Library, stage: Stage, name: str) -> None:
-    stage.create_topic(library, name, 1)
-    consumer = stage.consumer(library, Membership(longest_wait_ms=8_000))
+def test_a_waiting_fetch_answers_as_soon_as_there_is_a_record(
+    library: Library, factory: ClientFactory, name: str
+) -> None:
+    factory.create_topic(library, name, 1)
+    consumer = factory.consumer(library, Membership(longest_wait_ms=8_000))
     consumer.assign([(name, 0)])
-    producer = stage.producer(library)
+    producer = factory.producer(library)
     producer.send(name, b"warm", partition=0)
     producer.flush()
     assert read(consumer, 1)
@@ -141,13 +149,13 @@ def test_a_waiting_fetch_answers_as_soon_as_there_is_a_record(library: Library, 
 
 
 def test_a_consumer_that_begins_at_the_end_sees_only_what_comes_after(
-    library: Library, stage: Stage, name: str
+    library: Library, factory: ClientFactory, name: str
 ) -> None:
-    stage.create_topic(library, name, 1)
-    producer = stage.producer(library)
+    factory.create_topic(library, name, 1)
+    producer = factory.producer(library)
     producer.send(name, b"old", partition=0)
     producer.flush()
-    member = stage.member(library, Membership(name, reset="latest"), name)
+    member = factory.member(library, Membership(name, reset="latest"), name)
     deadline = time.monotonic() + 15
     while not member.got and time.monotonic() < deadline:
         producer.send(name, b"new", partition=0)
@@ -156,16 +164,16 @@ def test_a_consumer_that_begins_at_the_end_sees_only_what_comes_after(
     assert {each.value for each in member.got} == {b"new"}
 
 
-def test_a_fetch_of_nothing_waits_as_long_as_it_may_and_no_longer(stage: Stage, name: str) -> None:
-    with closing(Wire(stage.server.bootstrap)) as wire:
-        answer, took_s = timed(wire, fetch(created(wire, stage, name), 0, wait_ms=700))
+def test_a_fetch_of_nothing_waits_as_long_as_it_may_and_no_longer(factory: ClientFactory, name: str) -> None:
+    with closing(Wire(factory.server.bootstrap)) as wire:
+        answer, took_s = timed(wire, fetch(created(wire, factory, name), 0, wait_ms=700))
         assert answer.error_code == 0
         assert 0.65 < took_s < 5.0
 
 
-def created(wire: Wire, stage: Stage, name: str) -> object:
+def created(wire: Wire, factory: ClientFactory, name: str) -> object:
     """The id of a new topic."""
-    stage.create_topic(CONFLUENT, name, 1)
+    factory.create_topic(CONFLUENT, name, 1)
     asked = MetadataRequest[12](topics=[MetadataRequest.MetadataRequestTopic(name=name)])
     (topic,) = wire.ask(asked).topics
     return topic.topic_id

@@ -36,7 +36,7 @@ from tests.upstream.session.frames import (
 
 
 @dataclass
-class Asked:
+class Exchange:
     """A request, the broker's answer if it goes there, and what the client is to see."""
 
     request: bytes
@@ -44,44 +44,44 @@ class Asked:
     seen: bytes | None
 
 
-def through(number: int, body: bytes, said: bytes) -> Asked:
-    return Asked(
+def through(number: int, body: bytes, said: bytes) -> Exchange:
+    return Exchange(
         raw(FETCH if number % 2 else LIST_OFFSETS, 5, number, body), answer(number, said), answer(number, said)
     )
 
 
-def unanswered(number: int, body: bytes, said: bytes) -> Asked:
-    return Asked(produce(number, 0, records=body), b"", b"")
+def unanswered(number: int, body: bytes, said: bytes) -> Exchange:
+    return Exchange(produce(number, 0, records=body), b"", b"")
 
 
-def produced(number: int, body: bytes, said: bytes) -> Asked:
-    return Asked(produce(number, -1, records=body), answer(number, said), answer(number, said))
+def produced(number: int, body: bytes, said: bytes) -> Exchange:
+    return Exchange(produce(number, -1, records=body), answer(number, said), answer(number, said))
 
 
-def ours(number: int, body: bytes, said: bytes) -> Asked:
-    return Asked(
+def ours(number: int, body: bytes, said: bytes) -> Exchange:
+    return Exchange(
         encode_request(BEAT, 4, number, "c"), None, VersionCodec(WIRE_APIS[12], 4).frame(number, HeartbeatReply())
     )
 
 
-def versions(number: int, body: bytes, said: bytes) -> Asked:
+def versions(number: int, body: bytes, said: bytes) -> Exchange:
     asked = opened()
     request = encode_request(ApiVersions("c", "1"), 3, number, "c")
     asked.receive_data(request)
     assert asked.next_request() is None
-    return Asked(request, None, asked.take_data())
+    return Exchange(request, None, asked.take_data())
 
 
-def topology(number: int, body: bytes, said: bytes) -> Asked:
+def topology(number: int, body: bytes, said: bytes) -> Exchange:
     reply = told(METADATA, 9, number, TOPOLOGY)
-    return Asked(encode_request(Metadata(), 9, number, "c"), reply, at_our_addresses(9, number, TOPOLOGY))
+    return Exchange(encode_request(Metadata(), 9, number, "c"), reply, at_our_addresses(9, number, TOPOLOGY))
 
 
-def transactions(number: int, body: bytes, said: bytes) -> Asked:
+def transactions(number: int, body: bytes, said: bytes) -> Exchange:
     found = FindCoordinatorReply((FoundCoordinator("tx", 2, "hidden-2", 9092),))
     seen = FindCoordinatorReply((FoundCoordinator("tx", 2, *HERE[2]),))
     request = encode_request(FindCoordinator(("tx",), 1), 4, number, "c")
-    return Asked(request, told(10, 4, number, found), told(10, 4, number, seen))
+    return Exchange(request, told(10, 4, number, found), told(10, 4, number, seen))
 
 
 KINDS = st.sampled_from([through, unanswered, produced, ours, versions, topology, transactions])
@@ -89,7 +89,7 @@ BODIES = st.integers(0, 300).map(bytes) | st.integers(0, 9_000).map(bytes)
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> list[Asked]:
+def conversations(draw: st.DrawFn) -> list[Exchange]:
     asked = draw(st.lists(st.tuples(KINDS, BODIES, BODIES), min_size=1, max_size=9))
     return [kind(number, body, said) for number, (kind, body, said) in enumerate(asked)]
 
@@ -104,7 +104,7 @@ def cuttings(draw: st.DrawFn, data: bytes) -> list[bytes]:
 class Run:
     """A client, a broker and a node around one session, each of which may be slow."""
 
-    def __init__(self, conversation: list[Asked], pieces: list[bytes]) -> None:
+    def __init__(self, conversation: list[Exchange], pieces: list[bytes]) -> None:
         self.session = opened()
         self.conversation = {number_of(one.request): one for one in conversation}
         self.pieces = pieces[::-1]

@@ -18,7 +18,7 @@ _VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 
 
 @dataclass(slots=True, eq=False)
-class Gate:
+class SaslProxy:
     """A listener that requires SASL PLAIN: its port, its users, and the logins it has seen. Settings may change at any
     time."""
 
@@ -38,7 +38,7 @@ class Gate:
 
 
 @contextmanager
-def opened(gate: Gate, context: ssl.SSLContext | None = None) -> Iterator[Gate]:
+def opened(proxy: SaslProxy, context: ssl.SSLContext | None = None) -> Iterator[SaslProxy]:
     """Run the proxy in a thread of its own."""
     loop = asyncio.new_event_loop()
     is_open = threading.Event()
@@ -49,12 +49,12 @@ def opened(gate: Gate, context: ssl.SSLContext | None = None) -> Iterator[Gate]:
         assert task is not None
         tasks.add(task)
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            await _Visitor(gate, reader, writer).serve(gate.before)
+            await _ProxiedConnection(proxy, reader, writer).serve(proxy.before)
         await _end(writer)
 
     async def listen() -> asyncio.Server:
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-        gate.port = server.sockets[0].getsockname()[1]
+        proxy.port = server.sockets[0].getsockname()[1]
         return server
 
     async def end(server: asyncio.Server) -> None:
@@ -72,21 +72,21 @@ def opened(gate: Gate, context: ssl.SSLContext | None = None) -> Iterator[Gate]:
         loop.run_until_complete(end(server))
         loop.close()
 
-    thread = threading.Thread(target=run, name="gate")
+    thread = threading.Thread(target=run, name="sasl-proxy")
     thread.start()
     is_open.wait(10)
     try:
-        yield gate
+        yield proxy
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
 
 
-class _Visitor:
+class _ProxiedConnection:
     """One connection, whose requests are forwarded to the broker after its login."""
 
-    def __init__(self, gate: Gate, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._gate = gate
+    def __init__(self, proxy: SaslProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._proxy = proxy
         self._reader, self._writer = reader, writer
         self._ends_s: float | None = None
         self._is_in = False
@@ -107,7 +107,7 @@ class _Visitor:
                     await self._hear(key, frame)
                     continue
                 if self._ends_s is not None and asyncio.get_running_loop().time() > self._ends_s:
-                    self._gate.killed += 1
+                    self._proxy.killed += 1
                     return
                 if not self._is_in and key != _VERSIONS:
                     return
@@ -145,14 +145,14 @@ class _Visitor:
             return SaslHandshakeReply(code, ("PLAIN",))
         assert isinstance(message, SaslAuthenticate)
         _, name, password = message.auth_bytes.decode().split("\0")
-        if self._gate.users.get(name) != password:
-            self._gate.refused += 1
+        if self._proxy.users.get(name) != password:
+            self._proxy.refused += 1
             return SaslAuthenticateReply(
                 ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: Invalid username or password"
             )
-        self._gate.logins.append(name)
+        self._proxy.logins.append(name)
         self._is_in = True
-        lifetime_ms = self._gate.lifetime_ms
+        lifetime_ms = self._proxy.lifetime_ms
         self._ends_s = asyncio.get_running_loop().time() + lifetime_ms / 1000 if lifetime_ms else None
         return SaslAuthenticateReply(session_lifetime_ms=lifetime_ms)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 _BYTES = 1 << 16
 
 
-class Gate:
+class CuttableProxy:
     """Listeners in front of listeners, one each. While nobody listens behind, who connects is let in and let go."""
 
     def __init__(self, fronts: Sequence[int], behind: Sequence[int], host_behind: str = "127.0.0.1") -> None:

@@ -21,7 +21,7 @@ NO_ROOM = 0
 LIMITS = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
 
 
-class Desk:
+class NodeRig:
     """`step` carries out flushes and jobs at once unless `holds_disk`, or `holds_jobs`; records data sent and
     connections closed."""
 
@@ -35,7 +35,7 @@ class Desk:
         self.ids = ids or CountingIds()
         settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
         self.disk = disk or SimDisk(1)
-        self.store = LogStore(self.disk, "data", limits, cluster_id="desk")
+        self.store = LogStore(self.disk, "data", limits, cluster_id="node")
         self.store.open()
         self.now_ms = 0
         self.holds_disk = self.holds_jobs = False
@@ -46,7 +46,7 @@ class Desk:
         self.received: dict[int, list[Message]] = {}
         self.flushes: list[Flush] = []
         self._clients: dict[int, NativeClient] = {}
-        self.node = Node(Config(**settings), self.store, self.ids, {"native": ("desk", 9)}, self._moment())
+        self.node = Node(Config(**settings), self.store, self.ids, {"native": ("node", 9)}, self._moment())
         self.wake_until_idle()
 
     def _moment(self) -> Moment:

@@ -1,4 +1,4 @@
-"""Questions put to a running Apache Kafka: each state has a user, a group and topics of its own."""
+"""Probes sent to a running Apache Kafka: each state has a user, a group and topics of its own."""
 
 import asyncio
 import contextlib
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from interop.access.living import ask_living
-from interop.access.questions import questions, transactional_questions
+from interop.access.probes import probes, transactional_probes
+from interop.access.reply_lines import reply_line
 from interop.access.states import STATES, Names
-from interop.access.told import told
 from interop.differential.connections import Connections
 from interop.secure_kafka import SecureKafka, secure_kafka
 from protocol.kafka.login import HANDSHAKE_VERSION, SaslClient
@@ -28,7 +28,7 @@ _ANSWER_S = 60.0
 _PASSWORD = "secret"
 
 Answers = Mapping[str, Mapping[str, str]]
-"""Answers by question, then by state."""
+"""Answers by the probe's title, then by state."""
 
 
 def ask_kafka(folder: Path) -> Answers:
@@ -56,13 +56,13 @@ async def _asked(kafka: SecureKafka, user: str, names: Names, topic_ids: Mapping
     try:
         await _log_in(connections, user)
         answers = {}
-        for question in (*transactional_questions(names), *questions(names, topic_ids)):
-            asked = connections.call(_CLIENT, question.message, question.version)
+        for probe in (*transactional_probes(names), *probes(names, topic_ids)):
+            asked = connections.call(_CLIENT, probe.message, probe.version)
             try:
                 answer = await asyncio.wait_for(asked, _ANSWER_S)
             except TimeoutError:
-                raise TimeoutError(f"no answer to {question.title} of {names.group} within {_ANSWER_S:g} s") from None
-            answers[question.title] = told(answer, names, topic_ids)
+                raise TimeoutError(f"no answer to {probe.title} of {names.group} within {_ANSWER_S:g} s") from None
+            answers[probe.title] = reply_line(answer, names, topic_ids)
         return answers
     finally:
         connections.close()

@@ -48,7 +48,7 @@ def batch(*values: str, at_ms: int = WALL_MS) -> bytes:
     return encode_batch([(None, value.encode()) for value in values], timestamp_ms=at_ms)
 
 
-class Town:
+class TopicRig:
     """`flush` carries out a `Flush` effect and its `Flushed` event."""
 
     def __init__(self, disk: SimDisk | None = None, settings: TopicSettings | None = None) -> None:

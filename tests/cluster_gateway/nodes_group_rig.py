@@ -21,17 +21,19 @@ from coordinator.node.events import Call
 from membership.events import CallFailed, Replied, SendRequest, TimePassed
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup, JoinProtocol
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 
 TOPIC, SHARDS = "shards", 12
 SESSION_MS, BEAT_MS = 6_000, 300
 
 
-class StagedNode:
+class RigNode:
     """A node with only its shards. `now_ms` follows the rig's clock while it is awake."""
 
-    def __init__(self, stage: "Stage", node_id: int, incarnation: str, follows: FollowedShards, says: bytes) -> None:
-        self.stage = stage
+    def __init__(
+        self, rig: "NodesGroupRig", node_id: int, incarnation: str, follows: FollowedShards, says: bytes
+    ) -> None:
+        self.rig = rig
         self._says = says
         self.node_id = node_id
         self.owned: set[int] = set()
@@ -44,7 +46,7 @@ class StagedNode:
         view = NodeView(node_id, {"kafka": (f"node-{node_id}", 9092)})
         settings = NodesGroupSettings("__muster_nodes", TOPIC, SESSION_MS, BEAT_MS, follows)
         self.group = NodesGroup(settings, Candidate(view, incarnation), lambda: 0.5)
-        self.take(self.group.step(TimePassed(), stage.now_ms))
+        self.take(self.group.step(TimePassed(), rig.now_ms))
 
     def take(self, step: GroupStep) -> None:
         for event in step.events:
@@ -62,16 +64,16 @@ class StagedNode:
                 message = request.message
                 if isinstance(message, JoinGroup) and self._says:
                     message = replace(message, protocols=(JoinProtocol(message.protocols[0].name, self._says),))
-                self.stage.send(self, request.call, message)
+                self.rig.send(self, request.call, message)
 
     def _change(self, shard: int, change: ShardEvent) -> None:
         match change:
             case OwnershipGiven():
-                self.stage.given(self, shard)
+                self.rig.given(self, shard)
             case OwnershipRevoked() if self.drains:
                 self.draining.add(shard)
             case OwnershipRevoked():
-                self.stage.later(lambda: self.hand_over(shard))
+                self.rig.later(lambda: self.hand_over(shard))
             case OwnershipLost():
                 self.owned.discard(shard)
                 self.draining.discard(shard)
@@ -83,50 +85,50 @@ class StagedNode:
     def hand_over(self, shard: int) -> None:
         self.owned.discard(shard)
         self.draining.discard(shard)
-        self.take(self.group.handed_over(shard, self.stage.now_ms))
+        self.take(self.group.handed_over(shard, self.rig.now_ms))
 
     def leave(self) -> None:
-        self.take(self.group.leave(self.stage.now_ms))
+        self.take(self.group.leave(self.rig.now_ms))
 
     def kill(self) -> None:
         self.is_gone = True
         self.owned.clear()
 
 
-class Stage:
+class NodesGroupRig:
     def __init__(self) -> None:
-        self.desk = Desk()
-        self.desk.make_topic(TOPIC, SHARDS)
-        self.now_ms = self.desk.now_ms
-        self.nodes: list[StagedNode] = []
+        self.node_rig = NodeRig()
+        self.node_rig.make_topic(TOPIC, SHARDS)
+        self.now_ms = self.node_rig.now_ms
+        self.nodes: list[RigNode] = []
         self._calls = 1_000
-        self._waiting: dict[int, tuple[StagedNode, int]] = {}
+        self._waiting: dict[int, tuple[RigNode, int]] = {}
         self._later: list[Any] = []
 
     def node(
         self, node_id: int, incarnation: str = "", follows: FollowedShards = FollowedShards.INHERITED, says: bytes = b""
-    ) -> StagedNode:
+    ) -> RigNode:
         """Start a node. With `says` it joins with these bytes as its subscription."""
-        made = StagedNode(self, node_id, incarnation or f"{len(self.nodes):03}", follows, says)
+        made = RigNode(self, node_id, incarnation or f"{len(self.nodes):03}", follows, says)
         self.nodes.append(made)
         return made
 
     def later(self, happen: Any) -> None:
         self._later.append(happen)
 
-    def given(self, node: StagedNode, shard: int) -> None:
+    def given(self, node: RigNode, shard: int) -> None:
         """Give the node a shard; while no node is asleep or killed, no other node may have it."""
         holders = [one.node_id for one in self.nodes if shard in one.owned and not one.is_cut]
         assert not holders, f"shard {shard} is given to {node.node_id} and owned by {holders}"
         node.owned.add(shard)
 
-    def send(self, node: StagedNode, call: int, message: Message) -> None:
+    def send(self, node: RigNode, call: int, message: Message) -> None:
         self._calls += 1
         self._waiting[self._calls] = node, call
         if node.is_cut:
             return
         number = self._calls
-        self.later(lambda: self.desk.step(Call(number, message)))
+        self.later(lambda: self.node_rig.step(Call(number, message)))
 
     def run(self, for_ms: int) -> None:
         """Let time pass, from deadline to deadline."""
@@ -137,7 +139,7 @@ class Stage:
             if due_ms > end_ms:
                 break
             self.now_ms = max(due_ms, self.now_ms)
-            self.desk.wait(self.now_ms - self.desk.now_ms)
+            self.node_rig.wait(self.now_ms - self.node_rig.now_ms)
             for node in self._awake():
                 node.take(node.group.step(TimePassed(), self.now_ms))
             self._settle()
@@ -146,14 +148,14 @@ class Stage:
             if self.now_ms >= end_ms:
                 break
         self.now_ms = end_ms
-        self.desk.wait(max(end_ms - self.desk.now_ms, 0))
+        self.node_rig.wait(max(end_ms - self.node_rig.now_ms, 0))
         self._settle()
 
-    def _awake(self) -> Iterator[StagedNode]:
+    def _awake(self) -> Iterator[RigNode]:
         return (node for node in self.nodes if not node.is_gone and not node.group.is_closed)
 
     def _deadlines(self) -> Iterator[int | None]:
-        yield self.desk.node.next_deadline_ms
+        yield self.node_rig.node.next_deadline_ms
         yield from (node.group.next_deadline_ms for node in self._awake())
 
     def _settle(self) -> None:
@@ -163,18 +165,18 @@ class Stage:
                 one()
             for number in self._answered():
                 node, call = self._waiting.pop(number)
-                reply = self.desk.replied.pop(number)
+                reply = self.node_rig.replied.pop(number)
                 if not node.is_gone and not node.is_cut:
                     node.take(node.group.step(Replied(call, reply), self.now_ms))
 
     def _answered(self) -> list[int]:
-        return [number for number in self._waiting if number in self.desk.replied]
+        return [number for number in self._waiting if number in self.node_rig.replied]
 
-    def cut(self, node: StagedNode) -> None:
+    def cut(self, node: RigNode) -> None:
         """Cut a node off, in both directions."""
         node.is_cut = True
 
-    def mend(self, node: StagedNode) -> None:
+    def mend(self, node: RigNode) -> None:
         node.is_cut = False
         for number, (one, call) in list(self._waiting.items()):
             if one is node:

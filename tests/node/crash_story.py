@@ -52,7 +52,7 @@ from protocol.messages.topics import DeletableTopic, DeleteTopics
 from protocol.record_batch import CorruptBatch, encode_batch, extent
 from protocol.streams_protocol import encode_streams_assignment
 from tests.groups.checks import balanced_groups
-from tests.node.desk import Desk
+from tests.node.node_rig import NodeRig
 from tests.simulation.disk import SECTOR, SimDisk
 from tests.simulation.files import Folder
 
@@ -70,7 +70,7 @@ State = dict[str, Any]
 
 class Found(NamedTuple):
     """Disk of a machine that stopped at `place`, and the state that it must recover: one that was live between two
-    positions of `Told.history`, with everything acknowledged."""
+    positions of `CrashStory.history`, with everything acknowledged."""
 
     place: str
     root: Folder
@@ -164,18 +164,18 @@ def state_of(core: Core) -> State:
     }
 
 
-class ToldDesk(Desk):
+class ObservedRig(NodeRig):
     """Records which requests were sent and which acknowledged."""
 
-    told: "Told | None" = None
+    story: "CrashStory | None" = None
 
     def _carry_out(self, effect: Effect) -> None:
         super()._carry_out(effect)
-        if self.told is not None and isinstance(effect, Send):
-            self.told.heard(effect.connection)
+        if self.story is not None and isinstance(effect, Send):
+            self.story.heard(effect.connection)
 
 
-class Told:
+class CrashStory:
     """The story, once through. `found` is called at every place."""
 
     def __init__(self, found: Callable[[Found], None], wants: Callable[[int], bool]) -> None:
@@ -188,7 +188,7 @@ class Told:
         self._asked: dict[int, tuple[tuple[str, ...], int | str]] = {}
         self._generations: dict[int, int] = {}
         self._member_ids: dict[int, str] = {}
-        self.desk: ToldDesk
+        self.node_rig: ObservedRig
         self.clean_stops = 0
         self._number = 0
         self._member_epoch = -1
@@ -201,19 +201,19 @@ class Told:
         self._note()
         if not self._wants(next(self._places)):
             return
-        flushed = self.desk.store.flushed
+        flushed = self.node_rig.store.flushed
         first = max(index for index, (position, _state) in enumerate(self.history) if position <= flushed)
         self._found(Found(place, root(), first, len(self.history), dict(self.acknowledged)))
 
     def _note(self) -> None:
         """Record the state as of now, if something was appended since the last."""
-        position = self.desk.store.position
+        position = self.node_rig.store.position
         if not self.history or self.history[-1][0] != position:
-            self.history.append((position, state_of(self.desk.node.core)))
+            self.history.append((position, state_of(self.node_rig.node.core)))
 
     def heard(self, connection: int) -> None:
         """Note an answer: from now on what it acknowledges must not be lost."""
-        for reply in self.desk.received[connection]:
+        for reply in self.node_rig.received[connection]:
             match reply:
                 case OffsetCommitReply():
                     if reply.topics[0].partitions[0].error_code is ErrorCode.NONE and connection in self._asked:
@@ -249,10 +249,10 @@ class Told:
     def run(self) -> None:
         """From an empty disk to the second clean stop."""
         self._start()
-        self.desk.make_topic("orders", 2)
-        self.desk.make_topic("gone", 2)
+        self.node_rig.make_topic("orders", 2)
+        self.node_rig.make_topic("gone", 2)
         for connection in range(1, 10):
-            self.desk.connect(connection)
+            self.node_rig.connect(connection)
         self._rebalance(1)
         self._rebalance(2, 1)
         self._commits(12)
@@ -274,7 +274,7 @@ class Told:
         self._stop()
         self._start()
         for connection in range(1, 10):
-            self.desk.connect(connection)
+            self.node_rig.connect(connection)
         self._commits(20)
         self._own()
         self._balance()
@@ -287,31 +287,31 @@ class Told:
 
     def _start(self) -> None:
         self.disk.copied = None
-        self.desk = ToldDesk(self.disk, LIMITS, **SETTINGS)
-        self.desk.told = self
-        append = self.desk.store._wal_append
+        self.node_rig = ObservedRig(self.disk, LIMITS, **SETTINGS)
+        self.node_rig.story = self
+        append = self.node_rig.store._wal_append
 
         def noted(name: bytes, batch: bytes) -> int:
             self._note()
             return append(name, batch)
 
-        self.desk.store._wal_append = noted
+        self.node_rig.store._wal_append = noted
         self.disk.copied = self._copied
 
     def _stop(self) -> None:
-        self.desk.step(Stopping())
-        self.desk.wake_until_idle()
-        assert self.desk.store.close(self.desk.node.snapshots())
+        self.node_rig.step(Stopping())
+        self.node_rig.wake_until_idle()
+        assert self.node_rig.store.close(self.node_rig.node.snapshots())
         self.clean_stops += 1
 
     def _clean(self) -> None:
         for _ in range(40):
-            self.desk.wait(60)
-        done = self.desk.node.core.cleaner.done
+            self.node_rig.wait(60)
+        done = self.node_rig.node.core.cleaner.done
         assert done.bytes_written < done.bytes_read, "nothing was cleaned away"
 
     def _ask(self, connection: int, *messages: Message) -> list[Message]:
-        return self.desk.ask(connection, *messages)
+        return self.node_rig.ask(connection, *messages)
 
     def _commits(self, times: int) -> None:
         for _ in range(times):
@@ -323,18 +323,18 @@ class Told:
             else:
                 self._asked.pop(7, None)
             self._ask(7, OffsetCommit(group_id, (OffsetCommitTopic(topic, (partition,)),)))
-            self.desk.wait(5)
+            self.node_rig.wait(5)
 
     def _rebalance(self, *members: int) -> None:
         """These members join and sync, beside the static members."""
         joining = [*members, *self._static_place()]
         for connection in joining:
             self._ask(connection, self._join(connection))
-        self.desk.wait(1)
+        self.node_rig.wait(1)
         for connection in reversed(joining):
             shares = tuple(SyncGroupAssignment(self._member_ids[one], b"share" * 20) for one in joining)
             self._ask(connection, self._sync(connection, shares))
-        self.desk.wait(1)
+        self.node_rig.wait(1)
 
     def _own(self) -> None:
         """One member of another group claims its assignment, releases some of it, and claims it again."""
@@ -342,7 +342,7 @@ class Told:
         member_id = self._member_ids.get(8, "")
         join = JoinGroup("threads", _SESSION_MS, member_id, "streams", offers, wants_member_id_first=False)
         self._ask(8, join)
-        self.desk.wait(1)
+        self.node_rig.wait(1)
         generation, member_id = self._generations[8], self._member_ids[8]
         shares = (SyncGroupAssignment(member_id, encode_streams_assignment({"orders": {0: 0, 1: 1}})),)
         self._ask(8, SyncGroup("threads", generation, member_id, assignments=shares))
@@ -379,7 +379,7 @@ class Told:
         """A process joins with the instance id of the static member, on a connection of its own."""
         self._at_static, self._offers = connection, offers
         self._ask(connection, self._join(connection))
-        self.desk.wait(1)
+        self.node_rig.wait(1)
 
     def _join(self, connection: int) -> JoinGroup:
         is_static = connection == self._at_static

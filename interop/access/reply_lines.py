@@ -26,7 +26,7 @@ _LEFT_OUT: Final = frozenset(
 """Fields whose content depends on the server, not on the principal."""
 
 
-def told(reply: Message | str, names: Names, topic_ids: Mapping[str, bytes]) -> str:
+def reply_line(reply: Message | str, names: Names, topic_ids: Mapping[str, bytes]) -> str:
     """Return the answer in one line; names lose the state's tag, ids become names."""
     if isinstance(reply, str):
         return reply

@@ -36,67 +36,67 @@ from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchTopic
 from protocol.native.methods import PUSHES
 from protocol.record_batch import decode_batch, encode_batch, extent
-from tests.node.desk import WALL_MS, Desk
+from tests.node.node_rig import WALL_MS, NodeRig
 
 M = TypeVar("M", bound=Message)
 SESSION_MS = 30_000
 
 
-class House:
+class GroupRig:
     """The node, with a topic `demo`."""
 
     def __init__(self, partitions: int = 4, **settings: Any) -> None:
-        self.desk = Desk(**settings)
-        self.desk.make_topic("demo", partitions)
+        self.node_rig = NodeRig(**settings)
+        self.node_rig.make_topic("demo", partitions)
         self._connections = 0
 
     def restart(self) -> None:
         """Restart the node after a power failure."""
-        self.desk.disk.crash()
-        self.desk = Desk(self.desk.disk)
+        self.node_rig.disk.crash()
+        self.node_rig = NodeRig(self.node_rig.disk)
         self._connections = 0
 
     def stop(self) -> None:
         """Restart the node after a clean stop, with a snapshot."""
-        self.desk.step(Stopping())
-        self.desk.store.close(self.desk.node.snapshots())
-        self.desk = Desk(self.desk.disk)
+        self.node_rig.step(Stopping())
+        self.node_rig.store.close(self.node_rig.node.snapshots())
+        self.node_rig = NodeRig(self.node_rig.disk)
         self._connections = 0
 
     def connection(self) -> int:
         self._connections += 1
-        return self.desk.connect(self._connections)
+        return self.node_rig.connect(self._connections)
 
-    def member(self, consumer_id: str, **fields: Any) -> "Guest":
-        return Guest(self, consumer_id, **fields)
+    def member(self, consumer_id: str, **fields: Any) -> "RigClient":
+        return RigClient(self, consumer_id, **fields)
 
-    def started(self, consumer_id: str, **fields: Any) -> "Guest":
+    def started(self, consumer_id: str, **fields: Any) -> "RigClient":
         """Return a member that was admitted."""
-        guest = self.member(consumer_id, **fields)
-        assert guest.start().error_code is ErrorCode.NONE
-        return guest
+        client = self.member(consumer_id, **fields)
+        assert client.start().error_code is ErrorCode.NONE
+        return client
 
     def produce(self, partition: int, count: int, topic: str = "demo") -> None:
         """Append a batch; the value of a record is its number, counted from 0 in each partition."""
         at = self.end(partition, topic)
         batch = encode_batch([(None, b"%d" % (at + i)) for i in range(count)], timestamp_ms=WALL_MS)
         message = Produce((ProduceTopic(topic, (ProducePartition(partition, batch),)),))
-        self.desk.ask_inside(message, call=7)
+        self.node_rig.ask_inside(message, call=7)
 
     def end(self, partition: int, topic: str = "demo") -> int:
-        known = self.desk.node.core.embedded.log_and_configs(topic, partition)
+        known = self.node_rig.node.core.embedded.log_and_configs(topic, partition)
         assert known is not None
         return known[0].flushed_offset
 
     def committed(self, partition: int, group: str = "g", topic: str = "demo") -> int:
         """Return the committed offset; -1 if there is none."""
         wanted = OffsetFetch((OffsetFetchGroup(group, (OffsetFetchTopic(topic, (partition,)),)),))
-        reply: Any = self.desk.ask_inside(wanted, call=8)
+        reply: Any = self.node_rig.ask_inside(wanted, call=8)
         offset: int = reply.groups[0].topics[0].partitions[0].committed_offset
         return offset
 
     def view(self, group: str = "g") -> BalancedGroupView:
-        reply = self.desk.ask_inside(DescribeBalanced((group,)), call=9)
+        reply = self.node_rig.ask_inside(DescribeBalanced((group,)), call=9)
         assert isinstance(reply, DescribeBalancedReply)
         return reply.groups[0]
 
@@ -104,11 +104,11 @@ class House:
         return {one.key: one.owner for one in self.view(group).partitions}
 
 
-class Guest:
+class RigClient:
     """A member, or a client that wants to become one. `pushed` has its notifications."""
 
-    def __init__(self, house: House, consumer_id: str, **fields: Any) -> None:
-        self.house = house
+    def __init__(self, rig: GroupRig, consumer_id: str, **fields: Any) -> None:
+        self.rig = rig
         self.consumer_id = consumer_id
         self.fields: dict[str, Any] = {"group_id": "g", "topics": ("demo",), "session_timeout_ms": SESSION_MS, **fields}
         self.group_id: str = self.fields["group_id"]
@@ -116,11 +116,11 @@ class Guest:
         self.grants: dict[str, int] = {}
         self.meta_version = -1
         self.pushed: list[Message] = []
-        self.connection = house.connection()
+        self.connection = rig.connection()
 
     def ask(self, message: Message, kind: type[M]) -> M:
         found: list[M] = []
-        for said in self.house.desk.ask(self.connection, message):
+        for said in self.rig.node_rig.ask(self.connection, message):
             if type(said).__name__ in PUSHES:
                 self.pushed.append(said)
             else:
@@ -131,7 +131,7 @@ class Guest:
 
     def told(self) -> list[Message]:
         """Return the notifications since the last access."""
-        some = self.pushed + self.house.desk.heard(self.connection)
+        some = self.pushed + self.rig.node_rig.heard(self.connection)
         self.pushed = []
         return some
 
