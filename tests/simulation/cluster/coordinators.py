@@ -100,11 +100,12 @@ class NodesGroup:
 
     def released(self, member: str, revocation: int) -> None:
         known = self.members.get(member)
-        for shard, revoked in list(known.revoking.items()) if known is not None else ():
-            if revoked.number == revocation:
-                known.owned.discard(shard)
-                del known.revoking[shard]
-                self._assign()
+        if known is None:
+            return
+        for shard in [shard for shard, revoked in known.revoking.items() if revoked.number == revocation]:
+            known.owned.discard(shard)
+            del known.revoking[shard]
+            self._assign()
 
     def leave(self, member: str) -> None:
         self.members.pop(member, None)
