@@ -7,6 +7,9 @@ INPUTS ?= 100000
 ROUNDS ?= 10
 KILLS  ?= 1000
 SPARK  ?= 4.2
+# Kinds of simulated worlds; each runs, whatever the ones before it find.
+WORLDS := tests.simulation tests.client.streams.connector_histories $(addprefix tests.simulation., \
+          balanced_world beside_world accounts_world consumer_world cluster_world)
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SERVE  := $(VENV)/.installed-daemon
@@ -62,12 +65,12 @@ lint: $(ALL) ## ruff, mypy --strict and the import contracts
 	$(BIN)/lint-imports --no-logo
 
 simulate: $(ALL) ## SEEDS=N simulated worlds of each kind, each checked after every step; ARGS is for the first kind alone
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 ifeq ($(ARGS),)
-	$(BIN)/python -m tests.client.streams.connector_histories --seeds $(SEEDS)
-	$(BIN)/python -m tests.simulation.balanced_world --seeds $(SEEDS)
-	$(BIN)/python -m tests.simulation.beside_world --seeds $(SEEDS)
-	$(BIN)/python -m tests.simulation.accounts_world --seeds $(SEEDS)
+	@failed=0; for kind in $(WORLDS); do \
+		echo "$$kind --seeds $(SEEDS)"; $(BIN)/python -m $$kind --seeds $(SEEDS) || failed=1; \
+	done; exit $$failed
+else
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 endif
 
 fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and for a whole node

@@ -56,6 +56,16 @@ def test_every_target_has_a_line_of_help() -> None:
     assert re.findall(r"^  make (\w+) +\w", printed, re.MULTILINE) == names.split()
 
 
+def test_each_kind_of_simulated_world_is_run() -> None:
+    kinds = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text()
+        if re.search(r'seeds_parser\(|"--seeds"', text) and re.search(r"^if __name__", text, re.MULTILINE):
+            kinds.add(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__"))
+    printed = subprocess.run(["make", "-n", "simulate"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert set(re.findall(r"\btests\.[\w.]+", printed)) == kinds
+
+
 @pytest.mark.parametrize("extra", ["spark", "demo", "dev"])
 def test_each_extra_is_documented_where_people_look(extra: str) -> None:
     assert f"[{extra}]" in (ROOT / "CONTRIBUTING.md").read_text()

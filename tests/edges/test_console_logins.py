@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from muster.blocking.cluster import ClusterClient
 from protocol.access_token import hash_of, token_of
@@ -83,10 +83,28 @@ def test_one_logs_in_acts_and_logs_out(browser: Browser, daemon: Daemon) -> None
         page.locator("#surgery-result .done button").click()
         expect(page.locator("#surgery-result")).to_contain_text("Done")
         assert page.evaluate("document.cookie") == "", "no script sees the cookie"
+        end_refreshes(page)
         page.get_by_role("button", name="Log out").click()
+        expect(page).to_have_url(f"http://127.0.0.1:{daemon.http_port}/")
         expect(page.locator("#login")).to_be_visible()
+        page.wait_for_load_state()
         page.go_back()
+        expect(page).to_have_url(f"http://127.0.0.1:{daemon.http_port}{GROUP}export")
         expect(page.locator("#login")).to_be_visible()
+
+
+def end_refreshes(page: Page) -> None:
+    """Let the page's refreshes change nothing: one that is answered after the log-out reloads the page, and Back leads
+    to the page before it."""
+
+    def answer(route: Route) -> None:
+        if "hx-request" in route.request.headers:
+            route.fulfill(status=204)
+        else:
+            route.continue_()
+
+    page.route(lambda url: GROUP in url, answer)
+    expect(page.locator("#live.htmx-request")).to_have_count(0)
 
 
 def test_a_viewer_sees_no_surgery_and_an_operator_does(browser: Browser, daemon: Daemon) -> None:

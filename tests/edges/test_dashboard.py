@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +12,15 @@ import pytest
 
 from muster import Consumer, Producer
 from muster.blocking import ClusterClient
+from protocol.consumer_protocol import Subscription, encode_subscription
+from protocol.messages.groups import (
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
+)
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.prometheus import PROMETHEUS, Prometheus, scraping
@@ -69,6 +79,7 @@ def prometheus(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iter
         Consumer(daemon.bootstrap, GROUP, auto_offset_reset="earliest", enable_auto_commit=False) as reader,
         Consumer(daemon.bootstrap, OTHER, auto_offset_reset="earliest") as other,
     ):
+        rebalance_slowly(daemon, GROUP)
         producer.send("t", "1").result()
         for one in (reader, other):
             one.subscribe(["t"])
@@ -77,6 +88,19 @@ def prometheus(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iter
             reader.commit(dict.fromkeys(reader.assignment, offset))
         assert within(20, lambda: prometheus.query(f'muster_group_problem{{group="{GROUP}"}}'))
         yield prometheus
+
+
+def rebalance_slowly(daemon: Daemon, group_id: str) -> None:
+    """Join a member, let it sync a while later, and leave: states that last less than a millisecond have no series."""
+    with ClusterClient(daemon.bootstrap) as connection:
+        protocols = (JoinProtocol("range", encode_subscription(Subscription(("t",)))),)
+        joined = connection.ask(
+            JoinGroup(group_id, 60_000, "", "consumer", protocols, 60_000, wants_member_id_first=False)
+        )
+        assert isinstance(joined, JoinGroupReply) and not joined.error_code, joined
+        time.sleep(0.05)
+        connection.ask(SyncGroup(group_id, joined.generation_id, joined.member_id))
+        connection.ask(LeaveGroup(group_id, (LeavingMember(joined.member_id),)))
 
 
 def chosen(expression: str, **values: str) -> str:

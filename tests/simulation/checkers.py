@@ -41,6 +41,11 @@ def _who(member_id: str) -> str:
     return member_id.rsplit("-", 1)[0] if member_id.startswith("instance-") else member_id
 
 
+def _reader(member: SimMember) -> str:
+    """Return the name by which a member reads: its instance's, since a replaced instance reads on."""
+    return member.settings.group_instance_id or member.name
+
+
 def _without(table: Any, group_id: str) -> Any:
     """Return a table, whose keys begin with a group, without the entries of that group."""
     for key in [key for key in table if key[0] == group_id]:
@@ -65,6 +70,8 @@ class Checkers:
         self._readers: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         # Commits that were sent and not answered: such a one may be taken at any time, after newer ones too.
         self._in_doubt: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
+        self._superseded: dict[int, set[tuple[str, TopicPartition]]] = {}
+        """Partitions of a commit that another member has read by a later assignment than the sender."""
 
     # --- what members ask and hear ---
 
@@ -83,6 +90,10 @@ class Checkers:
                 for key, offset in _commits(message) if isinstance(message, OffsetCommit) else ():
                     self._in_doubt[key].append(offset)
                 self._known_offsets[id(message)] = dict(self._acknowledged)
+                if isinstance(message, OffsetCommit):
+                    self._superseded[id(message)] = {
+                        key for key, _ in _commits(message) if self._is_superseded(member, key)
+                    }
 
     def sent(self, message: Any, link: Link, now_ms: int) -> None:
         self.heartbeats.sent(message, link, now_ms)
@@ -122,19 +133,24 @@ class Checkers:
 
     def _commit_heard(self, message: OffsetCommit, reply: Any, known: int, offsets: Offsets) -> None:
         sent = {(t.name, p.partition_index): p.committed_offset for t in message.topics for p in t.partitions}
+        superseded = self._superseded.pop(id(message), set())
         for key, offset in _commits(message):
             self._in_doubt[key].remove(offset)
         for topic in reply.topics:
             for part in topic.partitions:
                 if part.error_code is ErrorCode.NONE:
                     key = (message.group_id, TopicPartition(topic.name, part.partition_index))
-                    self._accepted(message, key, sent[topic.name, part.partition_index], known, offsets.get(key, -1))
+                    offset = sent[topic.name, part.partition_index]
+                    if message.generation_id < known:
+                        raise Broken(
+                            f"{key}: generation {message.generation_id} has committed after {known} was synced"
+                        )
+                    if key in superseded:
+                        self._acknowledged[key] = min(offset, self.acknowledged(*key))
+                    else:
+                        self._accepted(key, offset, offsets.get(key, -1))
 
-    def _accepted(
-        self, message: OffsetCommit, key: tuple[str, TopicPartition], offset: int, known: int, known_offset: int
-    ) -> None:
-        if message.generation_id < known:
-            raise Broken(f"{key}: a commit of generation {message.generation_id} was accepted after {known} was synced")
+    def _accepted(self, key: tuple[str, TopicPartition], offset: int, known_offset: int) -> None:
         if offset < known_offset and self._is_lost(key, offset, known_offset):
             raise Broken(f"{key}: {offset} was accepted after {known_offset}")
         self.acknowledge(*key, offset)
@@ -166,6 +182,14 @@ class Checkers:
                     if not part.error_code and self._is_lost(key, part.committed_offset, known):
                         raise Broken(f"{key}: told {part.committed_offset} though {offsets[key]} was acknowledged")
 
+    def _is_superseded(self, member: SimMember, key: tuple[str, TopicPartition]) -> bool:
+        """Return true if the member has missed the assignment by which another reads the partition: a static member
+        may, since no rebalance removes it. Like Kafka's own clients it commits what it gives back in the next
+        generation, over the offsets of its successor, who then commits smaller ones. The group reads on from
+        either without a gap."""
+        newest = self._readers.get(key)
+        return newest is not None and member.settings.group_instance_id is not None and newest[1] != _reader(member)
+
     # --- what members read ---
 
     def begins(self, member: SimMember, partition: TopicPartition, offset: int) -> None:
@@ -179,7 +203,7 @@ class Checkers:
         """Check that no two members read a partition by assignments of one generation."""
         group_id, generation_id = member.settings.group_id, member.membership.assigned_in
         self._read_to[group_id, partition] = max(up_to, self._read_to[group_id, partition])
-        reader = member.settings.group_instance_id or member.name
+        reader = _reader(member)
         newest, other = self._readers.get((group_id, partition), (-1, reader))
         if generation_id == newest != -1 and reader != other:
             raise Broken(f"{group_id}: {other} and {reader} read {partition} in generation {generation_id}")

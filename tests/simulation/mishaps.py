@@ -252,7 +252,7 @@ def _restart(world: "World", decision: Decision, random: Random) -> None:
 def _pause(world: "World", decision: Decision, random: Random) -> None:
     if world.daemon.node is not None:
         world.seen.add("daemons that stood still")
-        world.daemon.paused_until_ms = world.now_ms + world.stretch(decision.amount)
+        world.daemon.pause(world.stretch(decision.amount))
 
 
 def _slow_disk(world: "World", decision: Decision, random: Random) -> None:

@@ -111,6 +111,10 @@ class Process(ABC):
     def kill(self, back_after_ms: int = 100) -> None:
         """End the process, and nothing else."""
 
+    def pause(self, for_ms: int) -> None:
+        """Stop the process for so long, or as long as an earlier pause lasts if that ends later."""
+        self.paused_until_ms = max(self.paused_until_ms, self._clock.now_ms + for_ms)
+
     def replay_every(self, steps: int) -> None:
         """Replay the log every so many steps, in place of `REPLAY_EVERY_STEPS`."""
         self._replay_every = self._replay_at = steps
@@ -151,7 +155,7 @@ class Process(ABC):
             return
         if self._waiting or self._clock.now_ms < self.paused_until_ms:
             if not self._waiting:
-                self._clock.after(self.paused_until_ms - self._clock.now_ms, self.in_this_life(self._go_on))
+                self._go_on_later()
             self._waiting += events
             return
         self._step(node, events)
@@ -163,7 +167,13 @@ class Process(ABC):
         self._is_behind = was_behind
         self._step_or_wait([Lost(number)])
 
+    def _go_on_later(self) -> None:
+        self._clock.after(self.paused_until_ms - self._clock.now_ms, self.in_this_life(self._go_on))
+
     def _go_on(self) -> None:
+        if self._clock.now_ms < self.paused_until_ms:
+            self._go_on_later()  # the pause has become longer
+            return
         waiting, self._waiting = self._waiting, []
         node, self._is_behind = self.node, True
         for first in range(0, len(waiting), READS_A_STEP):
@@ -184,7 +194,7 @@ class Process(ABC):
             return
         if self.loop_time.lost_ms and self._is_serving:
             self._seen.add("steps that waited for the disk")
-            self.paused_until_ms = max(self.paused_until_ms, self._clock.now_ms + self.loop_time.lost_ms)
+            self.pause(self.loop_time.lost_ms)
         if node.core.store.disk_full is not self._was_full:
             self._was_full = not self._was_full
             self._seen.add("disks found full" if self._was_full else "disks that healed")

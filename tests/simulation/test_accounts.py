@@ -32,6 +32,13 @@ def test_nothing_acknowledged_is_lost_and_nothing_refused_has_an_effect(share: i
     assert [mark for mark in MARKS if not total[mark]] == []
 
 
+@pytest.mark.parametrize("seed", [60_409, 60_581])
+def test_a_static_member_that_missed_a_generation_commits_over_its_successor(seed: int) -> None:
+    """In these worlds it gives a partition back in the next generation, and its successor, which is behind it, commits
+    a smaller offset afterwards."""
+    assert AccountsWorld(seed).run().counts["clients logged in"]
+
+
 def test_one_seed_is_one_trace() -> None:
     worlds = [AccountsWorld(seed) for seed in (3, 3, 4)]
     for world in worlds:

@@ -24,6 +24,11 @@ def test_nothing_is_lost_skipped_or_told_of_brokers_that_come_and_go(share: int)
     assert missing(total) == []
 
 
+def test_a_short_pause_does_not_end_a_longer_one() -> None:
+    """In this world a heartbeat arrives after the end of a node's second pause, and before that of its first."""
+    assert BesideWorld(60_445).run().counts["daemons that stood still"] > 1
+
+
 def test_one_seed_is_one_trace() -> None:
     worlds = [BesideWorld(seed) for seed in (8, 8, 16)]
     for world in worlds:

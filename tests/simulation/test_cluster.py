@@ -36,6 +36,11 @@ def test_a_node_that_hears_of_nobody_lets_go() -> None:
     assert ClusterWorld(seed).run()[mark]
 
 
+def test_a_node_releases_a_shard_after_its_last_write() -> None:
+    """In this world a node hears of a revocation again while it waits for the answer to a write."""
+    assert ClusterWorld(61_369).run()["shards owned"]
+
+
 @pytest.mark.parametrize("core", some(RULES), ids=lambda core: core.__name__)
 def test_each_rule_that_is_taken_out_is_missed(core: type[ClusterShard]) -> None:
     first, faults = RULES[core]

@@ -79,7 +79,7 @@ def _restart(world: "BesideWorld", decision: Decision, random: Random) -> None:
 
 def _pause(world: "BesideWorld", decision: Decision, random: Random) -> None:
     if world.broker.node is not None:
-        world.broker.paused_until_ms = world.now_ms + decision.amount
+        world.broker.pause(decision.amount)
 
 
 def _slow_disk(world: "BesideWorld", decision: Decision, random: Random) -> None:

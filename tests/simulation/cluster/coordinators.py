@@ -1,6 +1,8 @@
 """The cluster's coordinators as nodes see them: of transactional ids, and of the nodes' group."""
 
 from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
 
 from protocol.errors import ErrorCode
 
@@ -52,25 +54,37 @@ class ProducerIds:
         return ErrorCode.NONE, self._next, 0
 
 
+class Revocation(NamedTuple):
+    """A member's loss of a shard, from the time at which the group has decided it. A notice of release names its
+    `number`, as a JoinGroup names the generation that it ends."""
+
+    number: int
+    since_ms: int
+
+
 @dataclass(slots=True)
 class GroupMember:
     heard_ms: int
     owned: set[int] = field(default_factory=set)
-    revoking: set[int] = field(default_factory=set)
+    revoking: dict[int, Revocation] = field(default_factory=dict)
 
 
 class NodesGroup:
-    """A classic group with a cooperative, sticky assignor, whose rebalances take no time of their own."""
+    """A classic group with a cooperative, sticky assignor, whose rebalances take no time of their own. A member that
+    does not release a shard within two sessions, the rebalance timeout of nodes, is evicted."""
 
     def __init__(self, shards: int, session_ms: int) -> None:
         self._shards = range(shards)
         self._session_ms = session_ms
         self.members: dict[str, GroupMember] = {}
         self.evicted = 0
+        self._now_ms = 0
+        self._revocations = count(1)
 
-    def heartbeat(self, member: str, now_ms: int, *, joins: bool) -> tuple[set[int], set[int]] | None:
-        """Return the shards that the member owns, and those to hand over; None: it is not a member."""
-        self._evict(now_ms)
+    def heartbeat(self, member: str, now_ms: int, *, joins: bool) -> tuple[set[int], dict[int, int]] | None:
+        """Return the shards that the member owns, and revocations of those to hand over; None: it is not a member."""
+        self._now_ms = now_ms
+        self._evict()
         known = self.members.get(member)
         if known is None:
             if not joins:
@@ -78,16 +92,19 @@ class NodesGroup:
             known = self.members[member] = GroupMember(now_ms)
         known.heard_ms = now_ms
         self._assign()
-        return known.owned - known.revoking, set(known.revoking)
+        revoked = {shard: revocation.number for shard, revocation in known.revoking.items()}
+        return known.owned - revoked.keys(), revoked
 
     def owns(self, member: str, shard: int) -> bool:
         return member in self.members and shard in self.members[member].owned
 
-    def released(self, member: str, shard: int) -> None:
+    def released(self, member: str, revocation: int) -> None:
         known = self.members.get(member)
-        if known is not None and shard in known.revoking:
+        if known is None:
+            return
+        for shard in [shard for shard, revoked in known.revoking.items() if revoked.number == revocation]:
             known.owned.discard(shard)
-            known.revoking.discard(shard)
+            del known.revoking[shard]
             self._assign()
 
     def leave(self, member: str) -> None:
@@ -95,13 +112,15 @@ class NodesGroup:
         self._assign()
 
     def come_back(self, now_ms: int) -> None:
-        """Give all members a full session: another broker is the coordinator now."""
+        """Give all members a full session, and time to release: another broker is the coordinator now."""
         for known in self.members.values():
             known.heard_ms = now_ms
+            known.revoking = {shard: one._replace(since_ms=now_ms) for shard, one in known.revoking.items()}
 
-    def _evict(self, now_ms: int) -> None:
+    def _evict(self) -> None:
         for name, known in list(self.members.items()):
-            if now_ms - known.heard_ms > self._session_ms:
+            is_silent = self._now_ms - known.heard_ms > self._session_ms
+            if is_silent or any(self._now_ms - one.since_ms > 2 * self._session_ms for one in known.revoking.values()):
                 del self.members[name]
                 self.evicted += 1
 
@@ -114,7 +133,8 @@ class NodesGroup:
                 self._least().owned.add(shard)
         least, most = self._least(), max(self.members.values(), key=lambda one: len(one.owned))
         if len(most.owned) - len(most.revoking) > len(least.owned) + 1:
-            most.revoking.add(min(most.owned - most.revoking))
+            shard = min(most.owned - most.revoking.keys())
+            most.revoking[shard] = Revocation(next(self._revocations), self._now_ms)
 
     def _least(self) -> GroupMember:
         return min(self.members.values(), key=lambda one: len(one.owned))

@@ -45,7 +45,7 @@ class Surroundings(Protocol):
     def after(self, delay_ms: int, happen: Callable[[], None]) -> None: ...
     def request(self, node: "SimNode", effect: ShardEffect, decided_ms: int) -> None: ...
     def send_heartbeat(self, node: "SimNode", member: str, *, joins: bool) -> None: ...
-    def send_released(self, node: "SimNode", member: str, shard: int) -> None: ...
+    def send_released(self, node: "SimNode", member: str, revocation: int) -> None: ...
     def owned(self, node: "SimNode", shard: int) -> None: ...
     def written(self, node: "SimNode", shard: int, key: str, value: int) -> None: ...
     def mark(self, what: str) -> None: ...
@@ -101,6 +101,8 @@ class SimNode:
         self._heard_boot_ms = self._boot_ms
         self._silence_ms = settings.unheard_sessions * settings.session_ms + settings.session_ms // 3
         self._given: set[int] = set()
+        self._unreleased: dict[int, int] = {}
+        """Revocations of shards that the node is handing over."""
         self.shards = self._make_shards(shards, settings, make)
         if random.random() < 0.5:
             for shard in range(shards):
@@ -189,13 +191,15 @@ class SimNode:
         self.when_awake(send)
 
     def heartbeat_answered(
-        self, member: str, number: int, sent_boot_ms: int, answer: tuple[set[int], set[int]] | None
+        self, member: str, number: int, sent_boot_ms: int, answer: tuple[set[int], dict[int, int]] | None
     ) -> None:
         if member != self.member or number < self._heard or self.is_leaving:
             return
         if answer is None:
             self._world.mark("members that heard they were evicted")
-            self.member, self._heard, self._given = "", 0, set()
+            self.member, self._heard = "", 0
+            self._given.clear()
+            self._unreleased.clear()
             self._end_lease()
             for shard in range(len(self.shards)):
                 self._happen(shard, OwnershipLost())
@@ -207,12 +211,13 @@ class SimNode:
         for shard in owned - self._given:
             self._given.add(shard)
             self._happen(shard, OwnershipGiven())
-        for shard in revoked:
+        for shard, revocation in revoked.items():
             if shard in self._given:
                 self._given.discard(shard)
+                self._unreleased[shard] = revocation
                 self._happen(shard, OwnershipRevoked())
-            else:
-                self._world.send_released(self, member, shard)
+            elif shard not in self._unreleased:
+                self._world.send_released(self, member, revocation)
 
     def _renew_lease(self, sent_boot_ms: int) -> None:
         self._lease.heartbeat_succeeded(sent_boot_ms, sent_boot_ms)
@@ -336,8 +341,9 @@ class SimNode:
                 self._handed_over(shard)
 
     def _handed_over(self, shard: int) -> None:
-        if self.member and not self.is_leaving:
-            self._world.send_released(self, self.member, shard)
+        revocation = self._unreleased.pop(shard, None)
+        if revocation is not None and not self.is_leaving:
+            self._world.send_released(self, self.member, revocation)
 
     def _drop(self, state: ShardState) -> None:
         held, state.held = state.held, deque()

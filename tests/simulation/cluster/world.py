@@ -252,13 +252,13 @@ class ClusterWorld:
         if not self._is_lost() and not self._is_cut(node, "to the group"):
             self.after(self._latency_ms(), arrive)
 
-    def send_released(self, node: SimNode, member: str, shard: int) -> None:
+    def send_released(self, node: SimNode, member: str, revocation: int) -> None:
         """Notify the group; -1: the member leaves. The notice arrives sooner or later."""
         delay_ms = self._latency_ms()
-        if shard < 0:
+        if revocation < 0:
             self.after(delay_ms, lambda: self._group.leave(member))
         else:
-            self.after(delay_ms, lambda: self._group.released(member, shard))
+            self.after(delay_ms, lambda: self._group.released(member, revocation))
 
     # --- what is watched ---
 
