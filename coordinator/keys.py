@@ -75,6 +75,19 @@ class FetchKey(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
+class LookupKey(msgspec.Struct, frozen=True, gc=False):
+    """A delayed FindCoordinator: the request of this number on the connection."""
+
+    connection: int
+    number: int
+
+
+class MovedShardKey(msgspec.Struct, frozen=True, gc=False):
+    """The next owner of the shard, which lookups listen to."""
+
+    shard: int
+
+
 class ProduceKey(msgspec.Struct, frozen=True, gc=False):
     """A Produce whose records wait to be durable: the request of this number on the connection."""
 
@@ -129,6 +142,8 @@ OperationKey = (
     | FirstSyncKey
     | NextTargetKey
     | FetchKey
+    | LookupKey
+    | MovedShardKey
     | ProduceKey
     | FlushKey
     | NewRecordsKey

@@ -53,6 +53,11 @@ class Placement:
         now."""
         return self._self(dialect)
 
+    def settles_by_ms(self, shard: int) -> int:
+        """Clock reading until which a client should wait for the shard's next coordinator; 0 if the present one
+        serves."""
+        return 0
+
     def is_listed_by(self, shard: int, broker: int) -> bool:
         """Return true if a client that asks this broker for its groups is told those of the shard."""
         return True

@@ -33,9 +33,9 @@ from coordinator.cluster_log.effects import (
 )
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, ShardRequest
+from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LogProblems, ShardChanged
-from coordinator.cluster_node.nodes import NodeView
+from coordinator.cluster_node.nodes import NOBODY, NodeView, Taken
 from coordinator.config.config import ConfigError
 from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.broker_client import BrokerClient
@@ -117,6 +117,7 @@ class LogNode:
                 shard.core.append([(_KEY, b"%d" % shard.number)], _now())
             case ShardOwned(tag=tag):
                 shard.tag = tag
+                self._edge[PublishNews](PublishNews((Taken(effect.shard, tag, NOBODY),)))
                 self._tell("own", shard)
                 self._count(shard, tag)
             case WritesDurable(position=position) if position >= shard.position:

@@ -54,14 +54,14 @@ class ClusterShard:
         self._settings = settings
         self._lease = lease
         self._seen_ms = now.boot_ms
-        self._is_wanted = self._is_leaving = self._follows = False
+        self._is_wanted = self._follows = False
+        self._leaves_by_ms: int | None = None  # when a hand-over gives its last write up
         self._requests = ShardRequests(index, settings.retry_ms, settings.node_id)
         self.reader = LogReader(index, self._requests)
         self._writer = ShardWriter(settings.max_batch_bytes)
         self._attempt: ClaimAttempt | None = None
-        self._expected = 0
         self._gap_end: int | None = None
-        self._written_ms = self._renew_ms = self._barrier = 0
+        self._expected = self._written_ms = self._renew_ms = self._barrier = 0
         self._handlers: dict[type[ShardEvent], Callable[[Any, BootMoment], None]] = {
             OwnershipGiven: self._given,
             OwnershipRevoked: self._revoked,
@@ -82,7 +82,7 @@ class ClusterShard:
     @property
     def is_serving(self) -> bool:
         """True while appends are accepted and reads answered."""
-        return self.claim is not None and not self._is_leaving
+        return self.claim is not None and self._leaves_by_ms is None
 
     def append(self, pairs: Sequence[Pair], now: BootMoment) -> int | None:
         """Append records; return the position at which they are durable, or None if the shard is not served."""
@@ -117,7 +117,7 @@ class ClusterShard:
     @property
     def next_deadline_ms(self) -> int:
         """Boot time by which `take_effects` must be called."""
-        dues = [due for due in (self._requests.due_ms, self.reader.due_ms) if due is not None]
+        dues = [due for due in (self._requests.due_ms, self.reader.due_ms, self._leaves_by_ms) if due is not None]
         if self.claim is not None or self._attempt is not None or self._is_wanted:
             dues.append(self._seen_ms + self._settings.session_ms // 3)
         return min(dues, default=NEVER)
@@ -131,6 +131,8 @@ class ClusterShard:
             self._slept(slept_ms, now)
         if self.claim is not None and self._lease.is_unanswered(now.boot_ms):
             self._lose("the node does not hear of the nodes' group", now)
+        if self._leaves_by_ms is not None and now.boot_ms >= self._leaves_by_ms:
+            self._lose("the last writes were not answered within a session", now)
 
     def _slept(self, slept_ms: int, now: BootMoment) -> None:
         self._lose(f"the process slept for {slept_ms} ms", now)
@@ -138,17 +140,17 @@ class ClusterShard:
     # --- ownership: given and revoked by the nodes' group ---
 
     def _given(self, event: OwnershipGiven, now: BootMoment) -> None:
-        self._is_wanted, self._is_leaving = True, False
+        self._is_wanted, self._leaves_by_ms = True, None
         if self.claim is None and self._attempt is None:
             self._begin_claim(now)
 
     def _revoked(self, event: OwnershipRevoked, now: BootMoment) -> None:
-        """Accept no more requests, and wait for those in flight (docs/spec/shared-log.md#Recommended.7)."""
+        """Accept no more requests, and wait a session for those in flight (docs/spec/shared-log.md#Recommended.7)."""
         self._is_wanted = False
-        if self.claim is not None:
-            self._is_leaving = True
-        else:
+        if self.claim is None:
             self._hand_over(now)
+        elif self._leaves_by_ms is None:
+            self._leaves_by_ms = now.boot_ms + self._settings.session_ms
 
     def _ownership_lost(self, event: OwnershipLost, now: BootMoment) -> None:
         self._is_wanted = False
@@ -163,9 +165,9 @@ class ClusterShard:
         """Stop at once, and acknowledge no write in flight (docs/spec/shared-log.md#Recommended.5). Claim the shard
         again if this node still owns it."""
         self.problem = reason
-        was_leaving = self._is_leaving
+        was_leaving, self._leaves_by_ms = self._leaves_by_ms is not None, None
         if self.claim is not None:
-            self.claim, self._is_leaving = None, False
+            self.claim = None
             self._writer.drop()
             self._requests.effects.append(ShardLost(self.index, reason))
             # The state has changes that may not be in the log.
@@ -181,7 +183,7 @@ class ClusterShard:
         if self.claim is not None:
             # The state in memory was changed by more than records, so a later owner must replay the log.
             self.reader.restart()
-        self.claim, self._is_leaving = None, False
+        self.claim, self._leaves_by_ms = None, None
         self._rest(now)
         self._requests.effects.append(ShardHandedOver(self.index, tag))
 
@@ -244,8 +246,7 @@ class ClusterShard:
             self.reader.restart(event.log_start_offset)
         if outcome is None or self._has_read_enough(now, is_end=outcome is ReadOutcome.END):
             return
-        is_idle = self.claim is None and self._attempt is None
-        wait_ms = self._settings.follow_ms if is_idle else self._settings.retry_ms
+        wait_ms = self._settings.retry_ms if self.claim or self._attempt else self._settings.follow_ms
         self.reader.read_at(now.boot_ms + (0 if outcome is ReadOutcome.READ else wait_ms))
 
     def _has_read_enough(self, now: BootMoment, *, is_end: bool) -> bool:
@@ -275,17 +276,16 @@ class ClusterShard:
     # --- 3. write and 4. acknowledge (docs/spec/shared-log.md#Recommended.3, #Recommended.4) ---
 
     def _write_what_is_due(self, claim: ClaimedEpoch, now: BootMoment) -> None:
-        if self._is_leaving and self._writer.is_idle:
+        if self._leaves_by_ms is not None and self._writer.is_idle:
             self._hand_over(now)
-            return
-        if now.boot_ms >= self._renew_ms and not self._is_leaving and self._lease.holds(now.boot_ms):
+        elif now.boot_ms >= self._renew_ms and self._leaves_by_ms is None and self._lease.holds(now.boot_ms):
             self._begin_claim(now)
-            return
-        if self._is_keep_alive_due(now):
-            self._writer.append_no_op()
-        if self._writer.has_unsent:
-            self._written_ms = now.boot_ms
-            self._requests.write(self._writer.send(now.wall_ms).batch)
+        else:
+            if self._is_keep_alive_due(now):
+                self._writer.append_no_op()
+            if self._writer.has_unsent:
+                self._written_ms = now.boot_ms
+                self._requests.write(self._writer.send(now.wall_ms).batch)
 
     def _is_keep_alive_due(self, now: BootMoment) -> bool:
         """Return true if a no-op must keep the producer alive (docs/spec/shared-log.md#Recommended.6)."""

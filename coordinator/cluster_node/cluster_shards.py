@@ -1,6 +1,6 @@
 """The shards of a node whose logs are in the cluster: their part in the node's steps."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from coordinator.clock import Moment
 from coordinator.cluster_log.cluster_shard import ClusterShard
@@ -17,11 +17,12 @@ from coordinator.cluster_node.events import (
     ShardChanged,
 )
 from coordinator.cluster_node.moves import ShardMoves
-from coordinator.cluster_node.nodes import LetGo
+from coordinator.cluster_node.nodes import LetGo, Taken
 from coordinator.cluster_node.placement import NodesPlacement
 from coordinator.cluster_node.refusal import refusal_of
 from coordinator.cluster_node.shard_log import ClusterLog, LogClock, ServedGroups, Unwritten
 from coordinator.cluster_node.shard_service import ShardService
+from coordinator.keys import MovedShardKey
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
 from coordinator.node.node import Node
@@ -53,6 +54,7 @@ class ClusterShards:
         self._scheduled_ms = _NEVER
         self._moves = ShardMoves(settings.session_ms)
         self._node: Node
+        self._placement: NodesPlacement
 
     def make(self, count: int, tools: ShardTools) -> list[Shard]:
         """Make the shards, none of which is served yet."""
@@ -72,10 +74,10 @@ class ClusterShards:
         """Handle the events of the shards and of the nodes' group. `share` is called with the addresses that all nodes
         return to their clients."""
         self._node = node
-        placement = node.core.placement = NodesPlacement(node.core.placement, self._is_served)
+        placement = self._placement = node.core.placement = NodesPlacement(node.core.placement, self._is_served)
 
         def found(event: NodesFound, moment: Moment) -> None:
-            placement.found(event)
+            self._settled(placement.found(event, moment.monotonic_ms), moment)
             self._moves.found(event)
             share(placement.listeners(), placement.coordinators())
 
@@ -136,13 +138,34 @@ class ClusterShards:
 
     def _on_news(self, event: NewsReceived, moment: Moment) -> None:
         for news in event.news:
-            if isinstance(news, LetGo):
-                self._moves.let_go(news)
-            else:
-                self._node.core.journal.merge(news)
+            match news:
+                case LetGo():
+                    self._let_go(news, moment)
+                case Taken():
+                    self._taken(news, moment)
+                case Note():
+                    self._node.core.journal.merge(news)
+
+    def _let_go(self, news: LetGo, moment: Moment) -> None:
+        self._moves.let_go(news)
+        self._placement.let_go(news, moment.monotonic_ms)
+
+    def _taken(self, news: Taken, moment: Moment) -> None:
+        if self._placement.taken(news):
+            self._settled((news.shard,), moment)
+
+    def _settled(self, shards: Iterable[int], moment: Moment) -> None:
+        """Answer the lookups that waited for these shards."""
+        for shard in shards:
+            for event in self._node.core.purgatory.check_and_complete(MovedShardKey(shard)):
+                self._node.complete(event, moment)
 
     def _note_move(self, shard: Shard, owned: ShardOwned, moment: Moment) -> Iterator[int]:
-        return self._moves.append_notes(shard, owned, self._node.core.placement.node_id, moment)
+        """Tell the nodes that this one serves the shard, and its groups that they moved."""
+        news = Taken(shard.index, owned.tag, self._placement.node_id)
+        self._taken(news, moment)
+        self._node.effects.append(PublishNews((news,)))
+        return self._moves.append_notes(shard, owned, news.node_id, moment)
 
     # --- what follows ---
 
@@ -157,7 +180,7 @@ class ClusterShards:
                 self._node.effects.append(HandedOver(protocol.index))
                 if effect.tag >= 0:
                     let_go = LetGo(protocol.index, effect.tag, moment.wall_ms)
-                    self._moves.let_go(let_go)
+                    self._let_go(let_go, moment)
                     self._node.effects.append(PublishNews((let_go,)))
         self._deadlines[protocol.index] = protocol.next_deadline_ms
 

@@ -1,9 +1,8 @@
 """Effects of a node whose shards are in the cluster's log, besides those of `coordinator.node.effects`."""
 
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, WriteBatch
-from coordinator.cluster_node.nodes import LetGo
+from coordinator.cluster_node.nodes import News
 from coordinator.node.effects import Effect
-from coordinator.records.records import Note
 
 
 class ShardRequest(Effect):
@@ -23,4 +22,4 @@ class HandedOver(Effect):
 class PublishNews(Effect):
     """Notify the other nodes, and those that start later. No reply waits for it."""
 
-    news: tuple[Note | LetGo, ...]
+    news: tuple[News, ...]

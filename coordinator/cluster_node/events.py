@@ -1,9 +1,8 @@
 """Events of a node whose shards are in the cluster's log, besides those of `coordinator.node.events`."""
 
 from coordinator.cluster_log.events import ShardEvent
-from coordinator.cluster_node.nodes import LetGo, NodeView
+from coordinator.cluster_node.nodes import News, NodeView
 from coordinator.node.events import Event
-from coordinator.records.records import Note
 
 
 class ShardChanged(Event):
@@ -36,7 +35,7 @@ class NodesFound(Event):
 class NewsReceived(Event):
     """Notifications of other nodes, or of this one before its start, in order."""
 
-    news: tuple[Note | LetGo, ...]
+    news: tuple[News, ...]
 
 
 class LogProblems(Event):

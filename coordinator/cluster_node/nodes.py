@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+from coordinator.records.records import Note
+
 COORDINATOR_IDS: Final = 1_000_000_000
 """Added to a node's id: Kafka's clients know coordinators by ids that no broker of a cluster has."""
 NOBODY: Final = -1
@@ -26,3 +28,15 @@ class LetGo(msgspec.Struct, frozen=True):
     shard: int
     tag: int
     wall_ms: int
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A node serves the shard, under its claim at offset `tag`."""
+
+    shard: int
+    tag: int
+    node_id: int
+
+
+News = Note | LetGo | Taken
+"""News that nodes share."""

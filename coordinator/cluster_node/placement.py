@@ -2,14 +2,21 @@
 
 from collections.abc import Callable
 from hashlib import blake2b
+from typing import Final
 
 from coordinator.cluster_node.events import NodesFound
-from coordinator.cluster_node.nodes import COORDINATOR_IDS, NOBODY, NodeView
+from coordinator.cluster_node.nodes import COORDINATOR_IDS, NOBODY, LetGo, NodeView, Taken
 from coordinator.placement import AdvertisedAddress, Placement
+
+_SETTLES_WITHIN_MS: Final = 2_000
+"""Time for which lookups wait for the node that takes a shard over; then the last known state answers them."""
 
 
 class NodesPlacement(Placement):
     """Placement by the last known state of the nodes' group; `own` has this node's share of everything else.
+
+    News of the nodes tell earlier than the group that an owner has let a shard go, and that the next one serves it.
+    They may be late or missing, so they only delay lookups for a while, and end that.
 
     Kafka's clients keep one address per node id, and brokers use some ids: so coordinators have other ids, with the
     address of the node.
@@ -22,11 +29,50 @@ class NodesPlacement(Placement):
         self._own = own
         self._nodes: dict[int, NodeView] = {}
         self._owners: tuple[int, ...] = ()
+        self._servers: dict[int, Taken] = {}
+        """The node that serves each shard, as far as news tell."""
+        self._settles_by_ms: dict[int, int] = {}
 
-    def found(self, event: NodesFound) -> None:
-        """Replace the known members and owners."""
+    def found(self, event: NodesFound, now_ms: int) -> list[int]:
+        """Replace the known members and owners. Return the shards whose owner is known to serve now."""
         self._nodes = {node.node_id: node for node in event.nodes}
-        self._owners = event.owners
+        before, self._owners = self._owners, event.owners
+        settled = []
+        for shard, owner in enumerate(event.owners):
+            server = self._servers.get(shard)
+            if server is not None and server.node_id == owner:
+                if self._settles_by_ms.pop(shard, 0):
+                    settled.append(shard)
+            elif not before or before[shard] != owner:
+                self._expect(shard, now_ms)
+        return settled
+
+    def let_go(self, news: LetGo, now_ms: int) -> None:
+        """Expect another owner of the shard."""
+        server = self._servers.get(news.shard)
+        if server is None or server.tag <= news.tag:
+            self._servers.pop(news.shard, None)
+            self._expect(news.shard, now_ms)
+
+    def taken(self, news: Taken) -> bool:
+        """Note that the node serves the shard. Return true if that was expected: the node is then its owner, also for
+        a node that has left the group and hears no more of it."""
+        shard, server = news.shard, self._servers.get(news.shard)
+        if server is not None and server.tag > news.tag:
+            return False
+        self._servers[shard] = news
+        if not self._settles_by_ms.pop(shard, 0):
+            return False
+        if news.node_id in self._nodes and shard < len(self._owners):
+            self._owners = (*self._owners[:shard], news.node_id, *self._owners[shard + 1 :])
+        return True
+
+    def _expect(self, shard: int, now_ms: int) -> None:
+        if self._settles_by_ms.get(shard, 0) <= now_ms:
+            self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
+
+    def settles_by_ms(self, shard: int) -> int:
+        return self._settles_by_ms.get(shard, 0)
 
     def owner_of(self, shard: int) -> int:
         """Return the id of the node that owns the shard; -1 if none does."""

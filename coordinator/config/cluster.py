@@ -41,7 +41,7 @@ class ClusterConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
     ] = 6_000
     upstream_nodes_heartbeat_interval_ms: Annotated[
         int, whole("Interval of a node's heartbeats, whose replies bring its assignment.", 50)
-    ] = 300
+    ] = 100
     standby_shards: Annotated[
         StandbyShards,
         about("Shards of other nodes that are replayed continuously, for a quick take-over; inherited: its next ones."),

@@ -1,16 +1,69 @@
-"""Answer FindCoordinator."""
+"""Answer FindCoordinator.
+
+While a shard moves from node to node, a lookup waits until the next owner serves: clients retry after pauses that grow
+to seconds.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
 
 from coordinator.clock import Moment
 from coordinator.core.core import Core
+from coordinator.keys import LookupKey, MovedShardKey
+from coordinator.placement import Placement
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.session import RequestRef
+from purgatory.purgatory import DelayedOperation
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
+class LookupReady(msgspec.Struct, frozen=True, gc=False):
+    """The lookup can be answered: all its groups have a coordinator that serves, or its deadline has come."""
+
+    ref: RequestRef
+    message: FindCoordinator
+
+
+class DelayedLookup(DelayedOperation[LookupReady]):
+    """A lookup of groups in shards that move."""
+
+    __slots__ = ("_placement", "_ready", "_shards", "deadline_ms", "key")
+    kind = "lookup"
+
+    def __init__(self, ready: LookupReady, placement: Placement, shards: Iterable[int], deadline_ms: int) -> None:
+        self._ready = ready
+        self._placement = placement
+        self._shards = tuple(shards)
+        self.key = LookupKey(ready.ref.connection, ready.ref.number)
+        self.deadline_ms = deadline_ms
+
+    def is_satisfied(self) -> bool:
+        return not any(map(self._placement.settles_by_ms, self._shards))
+
+    def completed(self) -> LookupReady:
+        return self._ready
+
+
 def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
+    """Answer the lookup, or let it wait for the next owner of a shard."""
+    moving = {shard: due_ms for shard in _shards_of(core, message) if (due_ms := core.placement.settles_by_ms(shard))}
+    deadline_ms = max(moving.values(), default=0)
+    if deadline_ms <= moment.monotonic_ms:
+        answer(core, ref, message)
+        return
+    delayed = DelayedLookup(LookupReady(ref, message), core.placement, moving, deadline_ms)
+    core.purgatory.try_complete_else_watch(delayed, map(MovedShardKey, moving))
+
+
+def _shards_of(core: Core, message: FindCoordinator) -> Iterable[int]:
+    return map(core.placement.shard_of, message.coordinator_keys) if message.key_type == _GROUP_KEY else ()
+
+
+def answer(core: Core, ref: RequestRef, message: FindCoordinator) -> None:
     """Answer with the node of each group, as clients of the asking dialect reach it
     (docs/spec/group-protocol.md#2.11)."""
     dialect = core.dialect(ref.connection)

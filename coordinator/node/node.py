@@ -17,8 +17,10 @@ from coordinator.core.budget import OVERDUE_A_STEP
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.consumer.topics import TopicImage
+from coordinator.handlers import find_coordinator
 from coordinator.handlers.audited import audit_act, audited
 from coordinator.handlers.fetch_completion import WokenFetches, fetch_ready
+from coordinator.handlers.find_coordinator import LookupReady
 from coordinator.handlers.produce import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.node import scheduled_tasks
 from coordinator.node.authorization import LocalAuthorization
@@ -150,6 +152,7 @@ class Node:
         """Slice of each scheduled task."""
         self.completions: dict[type, Handle] = {
             FetchReady: lambda event, _moment: fetch_ready(core, event),
+            LookupReady: lambda event, _moment: find_coordinator.answer(core, event.ref, event.message),
             ProduceAnswered: lambda event, _moment: answer_produces(core, (event,)),
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
             SessionOverdue: self._session_overdue,

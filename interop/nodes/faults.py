@@ -29,12 +29,13 @@ class Scene(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """`happen` returns once it is over. `node`: the one it happens to, by its place; None: no single one."""
+    """`happen` returns once it is over, with the time at which a node that was away was started again, if one was.
+    `node`: the one it happens to, by its place; None: no single one."""
 
     kind: str
     what: str
     node: int | None
-    happen: Callable[[], None]
+    happen: Callable[[], float | None]
 
 
 def _kill(scene: Scene, chance: random.Random) -> Fault:
@@ -49,10 +50,12 @@ def _away(kind: str, leave: Callable[[Node], object], scene: Scene, chance: rand
     """Have a node leave, and start it again."""
     node, away_s = _one(scene, chance), _drawn_s(chance, _AWAY_S)
 
-    def happen() -> None:
+    def happen() -> float:
         leave(scene.nodes[node])
         time.sleep(away_s)
+        started_s = time.time()
         scene.nodes[node].start()
+        return started_s
 
     return Fault(kind, f"{kind} of node {node + 1}, back after {away_s:.1f} s", node, happen)
 

@@ -1,9 +1,11 @@
 """The run: groups that commit, what goes wrong, and how long nobody could commit."""
 
 import asyncio
+import math
 import random
 import threading
 import time
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -63,7 +65,8 @@ class Story:
     def __init__(self, scene: Scene, offices: Sequence[Office], ease_s: float) -> None:
         self.failed: list[str] = []
         self.gaps_s: dict[str, list[float]] = defaultdict(list)
-        """Longest time without a commit by kind of fault, of each group that the faulty node had, or of all."""
+        """Longest time without a commit by kind of fault, of each group that the faulty node had, or of all; also of
+        the time before a node that was away was started again, since shards move once more when it joins."""
         self._scene = scene
         self._offices = offices
         self._ease_s = ease_s
@@ -82,11 +85,12 @@ class Story:
         moves = {clerk.group: clerk.moves for clerk in self.clerks}
         refused = self._refused()
         from_s = time.time()
-        fault.happen()
+        again_s = fault.happen()
         goes_on = self._until_all_commit(fault.what, time.time(), _PATIENCE_S)
-        gaps = {clerk.group: gap for clerk in self.clerks for gap in gaps_of([clerk.acknowledged_s], from_s)}
-        of_node = [gap for group, gap in gaps.items() if fault.node in (None, owners[group])]
+        of_node = self._gaps(fault, owners, from_s)
         self.gaps_s[fault.kind] += of_node
+        if again_s is not None:
+            self.gaps_s[f"{fault.kind}, until it is back"] += self._gaps(fault, owners, from_s, again_s)
         moved = {
             clerk.group: self._causes(clerk.group, from_s) for clerk in self.clerks if clerk.moves > moves[clerk.group]
         }
@@ -104,6 +108,18 @@ class Story:
         self.failed += [f"{fault.what}: {office.library} has ended" for office in self._offices if office.has_ended]
         time.sleep(self._ease_s)
         return goes_on
+
+    def _gaps(
+        self, fault: Fault, owners: Mapping[str, int | None], from_s: float, until_s: float = math.inf
+    ) -> list[float]:
+        """Return the longest time without a commit of each group that the faulty node had, or of all. The time may
+        begin until then, and end later."""
+        found = []
+        for clerk in self.clerks:
+            if fault.node in (None, owners[clerk.group]):
+                times = clerk.acknowledged_s
+                found += gaps_of([times[: bisect_right(times, until_s) + 1]], from_s)
+        return found
 
     def _causes(self, group: str, since_s: float) -> list[str]:
         """Return what nodes have noted as the causes of the group's rebalances."""

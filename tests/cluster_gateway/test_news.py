@@ -2,21 +2,21 @@
 
 import msgspec
 
-from coordinator.cluster_node.nodes import LetGo
+from coordinator.cluster_node.nodes import LetGo, Taken
 from coordinator.gateway.cluster.log_topics import notes_topic
 from coordinator.gateway.cluster.news import decode_news, encode_news
 from coordinator.records.records import Note
 from protocol.record_batch import decode_batch, encode_batch, stamp
 
 NOTE = Note("gr\u00fcn", "rebalance", "member joined", "m", "because", 3, 2, "Stable", 17, 4)
-LET_GO = LetGo(7, 40, 1_000)
+LET_GO, TAKEN = LetGo(7, 40, 1_000), Taken(7, 43, 2)
 
 
 def test_what_others_told_is_read_in_order_and_what_is_ones_own_is_not() -> None:
-    theirs = encode_news([NOTE, LET_GO], "them", 5)
-    own = stamp(encode_news([NOTE], "me", 5), 2)
-    assert decode_news(theirs + own, 0, "me") == (3, [NOTE, LET_GO])
-    assert decode_news(theirs + own, 0, "them") == (3, [NOTE])
+    theirs = encode_news([NOTE, LET_GO, TAKEN], "them", 5)
+    own = stamp(encode_news([NOTE], "me", 5), 3)
+    assert decode_news(theirs + own, 0, "me") == (4, [NOTE, LET_GO, TAKEN])
+    assert decode_news(theirs + own, 0, "them") == (4, [NOTE])
 
 
 def test_people_can_read_and_filter_it() -> None:

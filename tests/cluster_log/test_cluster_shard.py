@@ -249,6 +249,31 @@ def test_a_planned_hand_over_ends_what_is_under_way_and_drops_the_state() -> Non
     assert only(bench.tell(FollowingWanted(is_wanted=True)), ReadLog).offset == 0
 
 
+def test_a_hand_over_whose_last_write_is_not_answered_ends_after_a_session_and_acknowledges_nothing() -> None:
+    bench = Bench()
+    bench.own()
+    bench.shard.append([PAIR], bench.now)
+    written = bench.take()
+    bench.tell(OwnershipRevoked())
+    begun_ms = bench.now_ms
+    assert bench.wait(SETTINGS.session_ms - 1) == []
+    bench.tell(OwnershipRevoked())  # the member leaves meanwhile: its shards are revoked once more
+    assert bench.shard.next_deadline_ms <= begun_ms + SETTINGS.session_ms
+    assert kinds(bench.wait(1)) == ["ShardLost", "StateDropped", "ShardHandedOver"]
+    assert bench.answer(written) == [] and bench.wait(SETTINGS.session_ms) == []
+
+
+def test_a_shard_that_is_given_back_while_it_is_handed_over_stays() -> None:
+    bench = Bench()
+    bench.own()
+    bench.shard.append([PAIR], bench.now)
+    written = bench.take()
+    bench.tell(OwnershipRevoked())
+    bench.tell(OwnershipGiven())
+    assert bench.wait(2 * SETTINGS.session_ms) == []
+    assert kinds(bench.answer(written)) == ["WritesDurable"] and bench.shard.is_serving
+
+
 def test_who_is_no_member_stops_at_once() -> None:
     bench = Bench()
     bench.own()

@@ -20,12 +20,11 @@ from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LeaseRenewed, NewsReceived, NodesFound, ShardChanged
-from coordinator.cluster_node.nodes import LetGo, NodeView
+from coordinator.cluster_node.nodes import News, NodeView
 from coordinator.config.config import Config
 from coordinator.node.effects import Effect, Flush, Return, RunJob
 from coordinator.node.events import Call, Event, Flushed, JobDone, Woke
 from coordinator.node.node import Node
-from coordinator.records.records import Note
 from coordinator.runtime.shard import ShardState
 from partition_log.store.log_store import LogStore
 from protocol.messages import Message
@@ -55,7 +54,7 @@ class Cluster:
         """True while writes are lost."""
         self.held: deque[tuple[LogNode, int, BatchAnswered]] = deque()
         self.nodes: list[LogNode] = []
-        self.told: list[Note | LetGo] = []
+        self.told: list[News] = []
         """Everything that the nodes told each other."""
 
     def start(self, node_id: int, **settings: Any) -> "LogNode":
@@ -75,7 +74,7 @@ class Cluster:
         partition.replicate(self.now_ms)
         return BatchAnswered(request.number, error, base)
 
-    def tell(self, teller: "LogNode", news: tuple[Note | LetGo, ...]) -> None:
+    def tell(self, teller: "LogNode", news: tuple[News, ...]) -> None:
         self.told.extend(news)
         for node in self.nodes:
             if node is not teller:

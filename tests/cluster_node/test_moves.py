@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.cluster_log.events import OwnershipRevoked
 from coordinator.cluster_node.events import NewsReceived, ShardChanged
-from coordinator.cluster_node.nodes import LetGo
+from coordinator.cluster_node.nodes import LetGo, Taken
 from coordinator.records.records import Note
 from protocol.messages.groups import ListAudit, ListAuditReply, ListedNote, ListNotes, ListNotesReply
 from tests.cluster_node.rig import SESSION_MS, SHARDS, LogNode
@@ -61,7 +61,7 @@ def test_a_planned_move_is_told_with_the_time_since_the_shard_was_handed_over() 
     cluster.give_all(one)
     joined(one, "a")
     hand_over(one)
-    assert {type(news) for news in cluster.told} == {Note, LetGo}
+    assert {type(news) for news in cluster.told} == {Note, LetGo, Taken}
     cluster.now_ms += 300
     cluster.give_all(two, cluster.now_ms)
     assert moved(two).detail == "from node 1 to node 2, 0.3 s, node 1 handed it over"

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.cluster_log.events import OwnershipLost, OwnershipRevoked
-from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, ShardChanged
+from coordinator.cluster_log.events import OwnershipGiven, OwnershipLost, OwnershipRevoked
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged
+from coordinator.cluster_node.nodes import NodeView
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -98,6 +99,50 @@ def test_every_node_names_the_owner_of_a_shard() -> None:
         found = node.ask(FindCoordinator(("a",)))
         assert isinstance(found, FindCoordinatorReply)
         assert [(one.node_id, one.host, one.error_code) for one in found.coordinators] == [(2, "n2", NONE)]
+
+
+def looked_up(reply: Message | None) -> list[tuple[int, ErrorCode]]:
+    """Return the node of each group in the reply."""
+    assert isinstance(reply, FindCoordinatorReply)
+    return [(one.node_id, one.error_code) for one in reply.coordinators]
+
+
+def test_a_lookup_waits_at_every_node_until_the_next_owner_serves() -> None:
+    cluster = Cluster()
+    nodes = first, second, third = cluster.start(1), cluster.start(2), cluster.start(3)
+    cluster.give_all(first)
+    for shard in range(SHARDS):
+        first.step(ShardChanged(shard, OwnershipRevoked()))
+    first.rest()
+    calls = [node.send(FindCoordinator(GROUPS)) for node in nodes]
+    assert not any(call in node.replied for node, call in zip(nodes, calls, strict=True))
+    # The first has left the group, and learns nothing more from it.
+    views = tuple(NodeView(one.node_id, {"native": (f"n{one.node_id}", 9)}) for one in (second, third))
+    for node in (second, third):
+        node.step(NodesFound(views, (2,) * SHARDS))
+    cluster.holds = True
+    for shard in range(SHARDS):
+        second.step(ShardChanged(shard, OwnershipGiven()))
+    second.rest()
+    assert not any(call in node.replied for node, call in zip(nodes, calls, strict=True))
+    cluster.answer_writes()
+    second.rest()
+    for node, call in zip(nodes, calls, strict=True):
+        node.rest()
+        assert looked_up(node.replied[call]) == [(2, NONE)] * len(GROUPS)
+
+
+def test_a_lookup_waits_no_longer_for_an_owner_that_does_not_serve() -> None:
+    _, node = owner()
+    for shard in range(SHARDS):
+        node.step(ShardChanged(shard, OwnershipRevoked()))
+    node.rest()
+    call = node.send(FindCoordinator(GROUPS))
+    node.pass_ms(1_500)
+    assert call not in node.replied
+    node.pass_ms(1_000)
+    assert looked_up(node.replied[call]) == [(-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)] * len(GROUPS)
+    assert looked_up(node.ask(FindCoordinator(GROUPS)))[0][1] is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_commit_is_answered_when_its_own_shard_has_it() -> None:

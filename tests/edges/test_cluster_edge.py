@@ -95,6 +95,14 @@ async def test_a_second_node_gets_its_share_and_gives_it_back_when_it_leaves() -
         assert "lost" not in {line.split()[0] for line in one.said + two.said}
 
 
+async def test_a_node_that_leaves_answers_until_the_others_serve_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.cluster_edge._TAKEN_WITHIN_S", _PATIENCE_S)
+    async with fake_kafka(brokers=2) as kafka, nodes(kafka, 1, 2) as (one, two):
+        await _soon(lambda: len(two.serves) == SHARDS // 2 and len(one.serves) == SHARDS // 2)
+        await two.edge.leave()
+        assert len(one.serves) == SHARDS
+
+
 async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() -> None:
     """The next rebalance of the others does not wait for the end of its session."""
     async with fake_kafka() as kafka, nodes(kafka, 1):

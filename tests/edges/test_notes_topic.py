@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from coordinator.cluster_log.settings import NOTES_TOPIC
 from coordinator.cluster_node.effects import PublishNews
 from coordinator.cluster_node.events import NewsReceived
-from coordinator.cluster_node.nodes import LetGo
+from coordinator.cluster_node.nodes import LetGo, News
 from coordinator.gateway.io.cluster.notes_topic import NotesTopic
 from coordinator.node.events import Event
 from coordinator.records.records import Note
@@ -28,7 +28,7 @@ class Teller:
     """A node's part, and what it heard."""
 
     def __init__(self, kafka: FakeKafka, name: str) -> None:
-        self.heard: list[Note | LetGo] = []
+        self.heard: list[News] = []
         self._link = link_to(kafka)
         self.topic = NotesTopic(self._link, name, self._happen)
 
@@ -36,7 +36,7 @@ class Teller:
         assert isinstance(event, NewsReceived)
         self.heard.extend(event.news)
 
-    def tell(self, *news: Note | LetGo) -> None:
+    def tell(self, *news: News) -> None:
         self.topic.publish(PublishNews(news))
 
     async def stop(self) -> None:

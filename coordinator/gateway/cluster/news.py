@@ -5,11 +5,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from coordinator.cluster_node.nodes import LetGo
+from coordinator.cluster_node.nodes import LetGo, News, Taken
 from coordinator.records.records import Note
 from protocol.record_batch import CorruptBatch, batches, decode_records, encode_batch, record_bytes
-
-News = Note | LetGo
 
 
 class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -18,6 +16,12 @@ class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     by: str
     note: Note | None = None
     let_go: LetGo | None = None
+    taken: Taken | None = None
+
+    @property
+    def news(self) -> News | None:
+        """Return what it tells; None for a kind that a later version knows."""
+        return self.note or self.let_go or self.taken
 
 
 def encode_news(news: Iterable[News], by: str, wall_ms: int) -> bytes:
@@ -25,10 +29,13 @@ def encode_news(news: Iterable[News], by: str, wall_ms: int) -> bytes:
     group."""
     pairs: list[tuple[bytes | None, bytes | None]] = []
     for one in news:
-        if isinstance(one, LetGo):
-            pairs.append((b"", msgspec.json.encode(NewsRecord(by, let_go=one))))
-        else:
-            pairs.append((one.group_id.encode(), msgspec.json.encode(NewsRecord(by, note=one))))
+        match one:
+            case LetGo():
+                pairs.append((b"", msgspec.json.encode(NewsRecord(by, let_go=one))))
+            case Taken():
+                pairs.append((b"", msgspec.json.encode(NewsRecord(by, taken=one))))
+            case Note():
+                pairs.append((one.group_id.encode(), msgspec.json.encode(NewsRecord(by, note=one))))
     return encode_batch(pairs, timestamp_ms=wall_ms)
 
 
@@ -44,9 +51,8 @@ def decode_news(data: bytes, offset: int, own: str) -> tuple[int, list[News]]:
                 record = msgspec.json.decode(value, type=NewsRecord)
             except msgspec.DecodeError:
                 continue
-            news = record.let_go if record.note is None else record.note
-            if record.by != own and news is not None:
-                found.append(news)
+            if record.by != own and record.news is not None:
+                found.append(record.news)
     return offset, found
 
 

@@ -149,6 +149,11 @@ class NodesGroup:
         return holder is not None and holder.incarnation == self._me.incarnation
 
     @property
+    def has_successors(self) -> bool:
+        """True if other nodes are known that can take shards over."""
+        return self.table is not None and len(self.table.nodes) > 1
+
+    @property
     def is_closed(self) -> bool:
         """True once the member has left."""
         return self._membership.is_closed

@@ -33,6 +33,7 @@ from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 from tests.simulation.errors import Broken
 
 HEARTBEAT_MS = 1_000
+_LOOKS_EVERY_MS = 50
 _WAKES_WITHIN_MS = 5_000
 """Time after a freeze within which operations that waited for brokers fail."""
 Answer = Callable[[int | None], None]
@@ -103,6 +104,8 @@ class SimNode:
         self._given: set[int] = set()
         self._unreleased: dict[int, int] = {}
         """Revocations of shards that the node is handing over."""
+        self._stop_ms = settings.session_ms + 4 * _LOOKS_EVERY_MS
+        """Time within which a planned stop ends, whatever does not answer."""
         self.shards = self._make_shards(shards, settings, make)
         if random.random() < 0.5:
             for shard in range(shards):
@@ -155,18 +158,22 @@ class SimNode:
         def tick() -> None:
             self._look()
             self._must_have_let_go()
-            self._world.after(50, self._tick)
+            self._world.after(_LOOKS_EVERY_MS, self._tick)
 
         self.when_awake(tick)
 
     def _must_have_let_go(self) -> None:
         """Raise `Broken` if clients wait for a node that has had no answer of the nodes' group for three sessions."""
         silent_ms = self.clock.boot_ms - self._heard_boot_ms
-        if silent_ms >= self._silence_ms and self._world.now_ms >= self.frozen_until_ms + _WAKES_WITHIN_MS:
+        if silent_ms >= self._silence_ms and self._is_awake_for_long:
             self._world.mark("looks at nodes that were unheard for long")
             served = [state.core.index for state in self.shards if state.core.claim is not None]
             if served or self._awaited():
                 raise Broken(f"{self.name} heard nothing for {silent_ms} ms, and serves {served}")
+
+    @property
+    def _is_awake_for_long(self) -> bool:
+        return self._world.now_ms >= self.frozen_until_ms + _WAKES_WITHIN_MS
 
     def _awaited(self) -> int:
         """Return how many replies clients wait for."""
@@ -228,6 +235,7 @@ class SimNode:
     def stop(self) -> None:
         """Stop as planned: hand everything over, leave, end."""
         self.is_leaving = True
+        self._stops_by_ms = self.clock.boot_ms + self._stop_ms
         for shard in range(len(self.shards)):
             self._happen(shard, OwnershipRevoked())
         self._end_when_idle()
@@ -235,7 +243,9 @@ class SimNode:
     def _end_when_idle(self) -> None:
         def look() -> None:
             if any(state.core.claim is not None for state in self.shards):
-                self._world.after(50, self._end_when_idle)
+                if self.clock.boot_ms >= self._stops_by_ms and self._is_awake_for_long:
+                    raise Broken(f"{self.name} has not handed its shards over {self._stop_ms} ms after it was stopped")
+                self._world.after(_LOOKS_EVERY_MS, self._end_when_idle)
                 return
             self._world.send_released(self, self.member, -1)
             self.is_alive = False

@@ -1,8 +1,9 @@
 """Shards with one rule of the protocol taken out; the worlds must find each."""
 
 from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase
-from coordinator.cluster_log.cluster_shard import ClusterShard
+from coordinator.cluster_log.cluster_shard import NEVER, ClusterShard
 from coordinator.cluster_log.entries import ClaimedEpoch
+from coordinator.cluster_log.events import OwnershipRevoked
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 
@@ -72,6 +73,15 @@ class WithoutKeepAlive(WithoutRelease):
         return False
 
 
+class WithoutEndOfHandOver(ClusterShard):
+    """A hand-over waits for its last write for as long as that takes."""
+
+    def _revoked(self, event: OwnershipRevoked, now: BootMoment) -> None:
+        super()._revoked(event, now)
+        if self._leaves_by_ms is not None:
+            self._leaves_by_ms = NEVER
+
+
 class _Unfenced(ClaimAttempt):
     def _is_below(self, claim: ClaimedEpoch) -> bool:
         return True
@@ -107,5 +117,6 @@ RULES: dict[type[ClusterShard], tuple[int, tuple[str, ...]]] = {
     WithoutKeepAlive: (0, ("fall_silent",)),
     WithoutRelease: (0, ("cut",)),
     WithoutFenceByHand: (0, ("cut_from_group", "kill")),
+    WithoutEndOfHandOver: (0, ("stop", "cut")),
 }
 """A seed, and faults, by which each is found soon."""

@@ -2,6 +2,7 @@
 and the nodes' group."""
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -12,8 +13,8 @@ import structlog
 from coordinator.cluster_log.events import ShardEvent
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
 from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
-from coordinator.cluster_node.events import LogProblems, ShardChanged
-from coordinator.cluster_node.nodes import NodeView
+from coordinator.cluster_node.events import LogProblems, NewsReceived, ShardChanged
+from coordinator.cluster_node.nodes import NodeView, Taken
 from coordinator.config.config import ConfigError
 from coordinator.gateway.cluster.nodes_group import FollowedShards, NodesGroup, NodesGroupSettings
 from coordinator.gateway.cluster.user_data import Candidate
@@ -32,6 +33,8 @@ log = structlog.get_logger()
 _RETRY_S = 1.0
 _NOTES_WITHIN_S, _NOTES_TOLD_WITHIN_S = 10.0, 1.0
 """Time for reading all notes at a start, and for writing the last ones at the end."""
+_TAKEN_WITHIN_S = 1.0
+"""Time for which a node that has left tells its clients the next owners of its shards, at most."""
 
 
 class NodeServer(Protocol):
@@ -66,10 +69,13 @@ class ClusterEdge:
         self._link = link
         self._requests = LogRequests(link, OFFSETS_LOG_TOPIC, self._answer)
         self._incarnation = f"{time.time_ns():020}-{random.getrandbits(32):08x}"
-        self._notes = NotesTopic(link, self._incarnation, server.happen)
+        self._notes = NotesTopic(link, self._incarnation, self._on_news)
         self._tasks = Tasks("ClusterEdge")
         self._member: NodesMember | None = None
         self._has_left = False
+        self._untaken: set[int] = set()
+        """Shards that this node has handed over, and that no other node is known to serve."""
+        self._all_taken = asyncio.Event()
         self._problems: tuple[str, ...] | None = None
         self._told: tuple[str, ...] | None = None
         server.carry_out(ShardRequest, self._send)
@@ -130,12 +136,16 @@ class ClusterEdge:
     # --- the end ---
 
     async def leave(self) -> None:
-        """Hand all shards over, while the node still serves, and leave the nodes' group; once."""
+        """Hand all shards over, while the node still serves, and leave the nodes' group; once. Return when other nodes
+        serve the shards, so that clients of this one are told by which and find nobody gone."""
         await self._tasks.stop()
         if self._member is not None and not self._has_left:
             self._has_left = True
             await self._member.leave(self._plan.leaves_within_s)
             await self._notes.drain(_NOTES_TOLD_WITHIN_S)
+            if self._member.group.has_successors and self._untaken:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._all_taken.wait(), _TAKEN_WITHIN_S)
 
     async def stop(self) -> None:
         """Leave, and close the connections."""
@@ -154,6 +164,14 @@ class ClusterEdge:
     def _answer(self, shard: int, event: ShardEvent) -> None:
         self._server.happen(ShardChanged(shard, event))
 
+    def _on_news(self, event: NewsReceived) -> None:
+        self._server.happen(event)
+        self._untaken -= {news.shard for news in event.news if isinstance(news, Taken)}
+        if not self._untaken:
+            self._all_taken.set()
+
     def _handed_over(self, effect: HandedOver) -> None:
+        self._untaken.add(effect.shard)
+        self._all_taken.clear()
         if self._member is not None:
             self._member.handed_over(effect.shard)

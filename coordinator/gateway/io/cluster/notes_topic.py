@@ -16,13 +16,13 @@ from coordinator.cluster_log.answers import WriteVerdict, verdict_on
 from coordinator.cluster_log.settings import NOTES_TOPIC
 from coordinator.cluster_node.effects import PublishNews
 from coordinator.cluster_node.events import NewsReceived
-from coordinator.gateway.cluster.news import News, decode_news, encode_news
+from coordinator.cluster_node.nodes import News
+from coordinator.gateway.cluster.news import decode_news, encode_news
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
 from coordinator.gateway.io.broker_clients import BrokerClients
 from coordinator.gateway.io.cluster.leaders import MOVED, PartitionLeaders
 from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink
 from coordinator.gateway.io.tasks import Tasks
-from coordinator.node.events import Event
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
     Fetch,
@@ -50,7 +50,7 @@ _PAUSE_S: Final = 0.05
 class NotesTopic:
     """One node's part. `by` names this process; `happen` is called with the records of others."""
 
-    def __init__(self, link: ClusterLink, by: str, happen: Callable[[Event], None]) -> None:
+    def __init__(self, link: ClusterLink, by: str, happen: Callable[[NewsReceived], None]) -> None:
         self._by = by
         self._happen = happen
         self._tasks = Tasks("NotesTopic")
