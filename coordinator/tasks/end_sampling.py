@@ -33,9 +33,11 @@ POLICY: Final = Retain(
     retention_ms=7 * 24 * _HOUR_MS, retention_bytes=1_024 * MIB, segment_bytes=32 * MIB, segment_ms=6 * _HOUR_MS
 )
 """Retention of the log: seven days, and at most a size that fits on a small disk."""
-_NEXT_SLICE_MS: Final = 10
-_WORK_A_SLICE: Final = 2_000
-"""Partitions read in a slice; each topic of a group counts as several."""
+_NEXT_SLICE_MS: Final = 5
+_WORK_A_SLICE: Final = 500
+"""Partitions after which a slice ends; each topic of a group counts as several. They take half a millisecond, and
+heartbeats wait behind a slice."""
+_PARTITIONS_A_SAMPLE: Final = 2_000
 _WORK_A_TOPIC: Final = 10
 _MAX_AGE_MS, _STALE_MS = 1_000, 10_000
 """Ages of log ends that come from a cluster: younger ends than the first are not requested again, older ones than the
@@ -139,6 +141,6 @@ def _committed_offsets(shards: Collection[Shard], topics: Topics) -> Iterator[_T
         for group_id in shard.offsets.groups() if shard.state is ShardState.ACTIVE else ():
             for topic in list(shard.offsets.topics(group_id)):
                 for some in offsets_in_pieces(
-                    topics, topic, shard.offsets.topics(group_id).get(topic, {}), _WORK_A_SLICE
+                    topics, topic, shard.offsets.topics(group_id).get(topic, {}), _PARTITIONS_A_SAMPLE
                 ):
                     yield group_id, topic, some

@@ -147,12 +147,27 @@ def test_a_pass_over_many_offsets_takes_slices_and_misses_none() -> None:
     assert {(one.group_id, len(one.offsets)) for one in found} == {(f"g{group}", 900) for group in range(9)}
 
 
+def test_a_slice_reads_few_groups() -> None:
+    """Heartbeats wait behind a slice: a hundred groups of ten partitions are more than one."""
+    rig = OrdersRig()
+    rig.make_topic("narrow", 10)
+    for group in range(100):
+        rig.commit(f"g{group}", *range(10), topic="narrow")
+    log = rig.node.core.end_sampling.log.files
+    rig.wait(MINUTE_MS)
+    assert 0 < log.next_offset <= 25
+    for _ in range(9):
+        rig.wait(10)
+    assert len(rig.samples()) == 100
+
+
 def test_pages_hold_each_sample_once() -> None:
     rig = OrdersRig()
     rig.make_topic("wide", 900)
     for minute in range(60):
         rig.commit("g", *[minute] * 900, topic="wide")
-        rig.wait(MINUTE_MS)
+        rig.wait(MINUTE_MS - 10)
+        rig.wait(10)  # the slice that finds no more groups
     assert rig.answer(ListEndSamples()).has_more
     assert [one.offsets[899] for one in rig.samples()] == list(range(60))
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coordinator.facts.views import list_group
 from coordinator.groups.classic import subscriptions
 from coordinator.groups.classic.subscriptions import names_of
-from coordinator.handlers import delete_groups, list_groups
+from coordinator.handlers import delete_groups, list_groups, list_suspects
 from coordinator.handlers.delete_groups import BATCH_OFFSETS
 from coordinator.handlers.table import COSTS
 from coordinator.node.events import Call, Lost, Stopping, Woke
@@ -29,6 +29,7 @@ from protocol.messages.groups import (
     ListGroups,
     ListGroupsReply,
     ListNotes,
+    ListSuspects,
     SyncGroup,
 )
 from protocol.messages.node import DescribeNode, DescribeNodeReply
@@ -147,6 +148,25 @@ def test_counts_follow_groups_that_come_change_and_go() -> None:
 
 
 # --- lists ---
+
+
+def test_a_search_for_suspects_looks_at_few_groups_in_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made each second while a console is open."""
+    rig = with_groups(300)
+    looked_at = [0]
+    is_suspect = list_suspects._is_suspect
+
+    def counting(*given: Any) -> bool:
+        looked_at[-1] += 1
+        return is_suspect(*given)
+
+    monkeypatch.setattr(list_suspects, "_is_suspect", counting)
+    rig.step(Call(LIST, ListSuspects(2**62)))
+    while LIST not in rig.replied:
+        looked_at.append(0)
+        rig.step(Woke())
+    assert sum(looked_at) == 300
+    assert max(looked_at) <= 75  # without members; of ten each, 25
 
 
 def test_a_list_of_many_groups_takes_many_steps_and_shows_each_group_once(monkeypatch: pytest.MonkeyPatch) -> None:
