@@ -16,6 +16,7 @@ from coordinator.config.config import Config
 from coordinator.core.budget import OVERDUE_A_STEP
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import SessionOverdue
+from coordinator.groups.consumer.events import SessionExpired
 from coordinator.groups.consumer.topics import TopicImage
 from coordinator.handlers import find_coordinator
 from coordinator.handlers.audited import audit_act, audited
@@ -155,11 +156,12 @@ class Node:
             LookupReady: lambda event, _moment: find_coordinator.answer(core, event.ref, event.message),
             ProduceAnswered: lambda event, _moment: answer_produces(core, (event,)),
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
-            SessionOverdue: self._session_overdue,
+            SessionExpired: self._session_over,
+            SessionOverdue: self._session_over,
             LoginRefusalDue: self.logins.refuse,
             ThrottleOver: self.throttling.over,
         }
-        """Handler of each event that a delayed operation completes with; all others are events of a classic group."""
+        """Handler of each event that a delayed operation completes with; all others are events of a group."""
         self._woken_fetches = WokenFetches()
         self._next_call = 0
         self._disk_news = DiskNews(store, config.data_dir)
@@ -279,10 +281,14 @@ class Node:
         if group is not None:
             shard.process(group, event, moment)
 
-    def _session_overdue(self, event: SessionOverdue, moment: Moment) -> None:
+    def _session_over(self, event: SessionOverdue | SessionExpired, moment: Moment) -> None:
+        """Run the end of a session, unless the member has gone. Its heartbeats may wait on its connection."""
         shard, group = self.core.find(event.group_id)
-        member = None if group is None else group.classic.members.get(event.member_id)
-        if group is not None and member is not None:
+        if group is None:
+            return
+        kind = group.classic if isinstance(event, SessionOverdue) else group.consumer
+        member = None if kind is None else kind.members.get(event.member_id)
+        if member is not None:
             is_kept_waiting = self.serving.keeps_waiting(member.connection)
             shard.process(group, replace(event, is_kept_waiting=is_kept_waiting), moment)
 

@@ -22,6 +22,7 @@ _UPGRADED = "coordinator/runtime/kinds/classic_reading.py"
 
 _JOINING_TESTS = "tests/groups/consumer/test_joining.py"
 _RECONCILING_TESTS = "tests/groups/consumer/test_reconciling.py"
+_IDLE_TESTS = "tests/node/test_idle_heartbeats.py"
 _STATIC_TESTS = "tests/groups/consumer/test_static_members.py"
 _OFFSETS_TESTS = "tests/groups/consumer/test_offsets.py"
 _REGEX_TESTS = "tests/groups/consumer/test_regexes.py"
@@ -68,6 +69,12 @@ _RULES = (
             "        given = sorted(wanted)\n",
         ),
         f"{_RECONCILING_TESTS}::test_scenario_24_nothing_is_given_before_it_is_released",
+    ),
+    _rule(
+        "unread-heartbeats-fence",
+        "A member is fenced whose heartbeats wait behind a commit that waits for the disk",
+        Edit(_REMOVAL, "    if event.is_kept_waiting and", "    if event is None and"),
+        f"{_IDLE_TESTS}::test_a_member_whose_heartbeats_wait_behind_its_commit_for_the_disk_is_not_fenced",
     ),
     _rule(
         "to-be-revoked-counts-as-free",
@@ -223,8 +230,8 @@ _RULES = (
         "The end of a member's session is noted, but the member keeps its partitions",
         Edit(
             _REMOVAL,
-            '    if member is not None:\n        detail = f"no heartbeat for',
-            '    if member is not None and member.is_classic:\n        detail = f"no heartbeat for',
+            '    else:\n        detail = f"no heartbeat for',
+            '    elif member.is_classic:\n        detail = f"no heartbeat for',
         ),
         f"{_NODE_TESTS}::test_scenario_22_a_silent_member_is_fenced",
     ),

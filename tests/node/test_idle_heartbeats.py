@@ -22,7 +22,7 @@ from protocol.messages.configs import (
 )
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply, TopicIdPartitions
 from protocol.messages.groups import ListNotes
-from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import (
     CreatableTopic,
     CreatePartitions,
@@ -286,6 +286,33 @@ def test_a_heartbeat_waits_for_records_of_its_group() -> None:
     peer = pair.peers[member.number][0]
     assert peer.ask((ConsumerGroupHeartbeat("g", "A", member.epoch), _VERSION)) == []
     assert rig.node.core.outbox.held_replies == 2
+
+
+def test_a_member_whose_heartbeats_wait_behind_its_commit_for_the_disk_is_not_fenced() -> None:
+    pair, member = _stable()
+    rig, peer = pair.quick, pair.peers[member.number][0]
+    beat = (ConsumerGroupHeartbeat("g", "A", member.epoch), _VERSION)
+    peer.ask(beat)
+    rig.holds_disk = True
+    topics = (OffsetCommitTopic("T", (OffsetCommitPartition(0, 5),)),)
+    peer.send((OffsetCommit("g", topics, member.epoch, "A"), 9))
+    for _ in range(5):  # 100 s, twice the session timeout
+        rig.wait(20_000)
+        assert peer.ask(beat) == []
+    rig.holds_disk = False
+    rig.flush()
+    committed, *beats = peer.heard()
+    assert isinstance(committed, OffsetCommitReply)
+    assert [_code(one) for one in beats] == [ErrorCode.NONE] * 5
+    rig.wait(44_900)
+    assert [_code(one) for one in peer.ask(beat)] == [ErrorCode.NONE]
+    rig.wait(45_100)  # silent, with nothing held up by the disk
+    assert [_code(one) for one in peer.ask(beat)] == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def _code(reply: Message) -> ErrorCode:
+    assert isinstance(reply, ConsumerGroupHeartbeatReply)
+    return reply.error_code
 
 
 def test_a_permission_that_is_taken_away_counts_at_once() -> None:

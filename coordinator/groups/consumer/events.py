@@ -254,10 +254,12 @@ class AwaitedPartitionsFree(ConsumerEventBase):
 
 
 class SessionExpired(ConsumerEventBase):
-    """The member sent no heartbeat for its session timeout."""
+    """The member sent no heartbeat for its session timeout. `is_kept_waiting` as in `SessionOverdue` of classic
+    groups."""
 
     group_id: str
     member_id: str
+    is_kept_waiting: bool = False
 
 
 class RevocationOverdue(ConsumerEventBase):

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from coordinator.groups.consumer.classic_members.downgrade import downgrade, may_downgrade
-from coordinator.groups.consumer.delayed import cancel_timers, session_timeout_ms
+from coordinator.groups.consumer.delayed import cancel_timers, restart_session, session_timeout_ms
 from coordinator.groups.consumer.events import (
     ConsumerAway,
     ConsumerLeave,
@@ -45,9 +45,15 @@ def leave_for_a_while(group: ConsumerGroup, event: ConsumerAway, out: Outcome) -
 
 
 def fence_silent(group: ConsumerGroup, event: SessionExpired, out: Outcome) -> None:
-    """Remove the member whose session has timed out."""
+    """Remove the member whose session has timed out. A member whose heartbeats may wait behind an unanswered request
+    gets a new session, unless it has left for a while."""
     member = group.members.get(event.member_id)
-    if member is not None:
+    if member is None:
+        return
+    if event.is_kept_waiting and member.current.epoch != LEAVING_FOR_NOW:
+        member.session = None  # the one that has ended
+        restart_session(group, member, out)
+    else:
         detail = f"no heartbeat for {session_timeout_ms(group, member)} ms: {described(member)}"
         remove(group, [member], ConsumerCause.SESSION_EXPIRED, detail, out)
 
