@@ -185,8 +185,8 @@ class _KeptCommit:
 
 
 class KafkaSession:
-    """The server's side of one connection. An idle one keeps no receive buffer, only its last repeated request, its
-    last commit and the reply to that, 1 KiB each at most."""
+    """The server's side of one connection. An idle one keeps no receive buffer, only its last repeated request and its
+    last commit, with their replies: 1 KiB each at most as bytes."""
 
     __slots__ = (
         "_kept_commit",
