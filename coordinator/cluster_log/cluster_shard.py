@@ -162,30 +162,31 @@ class ClusterShard:
             self.reader.read_at(now.boot_ms)
 
     def _lose(self, reason: str, now: BootMoment) -> None:
-        """Stop at once, and acknowledge no write in flight (docs/spec/shared-log.md#Recommended.5). Claim the shard
-        again if this node still owns it."""
+        """Stop at once, acknowledging no write in flight; claim again if wanted (docs/spec/shared-log.md#Recommended.5)."""
         self.problem = reason
-        was_leaving, self._leaves_by_ms = self._leaves_by_ms is not None, None
+        was_leaving = self._leaves_by_ms is not None
         if self.claim is not None:
-            self.claim = None
             self._writer.drop()
             self._requests.effects.append(ShardLost(self.index, reason))
-            # The state has changes that may not be in the log.
-            self.reader.restart()
+        tag = self._end_claim()
         self._rest(now)
         if was_leaving:
-            self._requests.effects.append(ShardHandedOver(self.index))
+            self._requests.effects.append(ShardHandedOver(self.index, tag))
         if self._is_wanted:
             self._requests.later(now, self._begin_claim)
 
     def _hand_over(self, now: BootMoment) -> None:
-        tag = -1 if self.claim is None else self.claim.offset
-        if self.claim is not None:
-            # The state in memory was changed by more than records, so a later owner must replay the log.
-            self.reader.restart()
-        self.claim, self._leaves_by_ms = None, None
+        tag = self._end_claim()
         self._rest(now)
         self._requests.effects.append(ShardHandedOver(self.index, tag))
+
+    def _end_claim(self) -> int:
+        """End the claim. Return its offset, or -1 if there is none."""
+        tag, self._leaves_by_ms = -1, None
+        if self.claim is not None:
+            tag, self.claim = self.claim.offset, None
+            self.reader.restart()  # memory may have changes that are not in the log
+        return tag
 
     def _rest(self, now: BootMoment) -> None:
         """Abandon the requests in flight; continue reading if the shard is followed."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from coordinator.clock import Moment
 from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardHandedOver, ShardOwned, WriteBatch
+from coordinator.cluster_log.events import OwnershipRevoked
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
@@ -114,6 +115,8 @@ class ClusterShards:
 
     def _shard_changed(self, event: ShardChanged, moment: Moment) -> None:
         service = self.services[event.shard]
+        if isinstance(event.event, OwnershipRevoked):
+            self._placement.expect(event.shard, moment.monotonic_ms)
         service.happen(event.event, moment)
         self._take_effects(service, moment)
 

@@ -40,19 +40,19 @@ class NodesPlacement(Placement):
         settled = []
         for shard, owner in enumerate(event.owners):
             server = self._servers.get(shard)
-            if server is not None and server.node_id == owner:
+            if server is not None and server.node_id == owner != NOBODY:
                 if self._settles_by_ms.pop(shard, 0):
                     settled.append(shard)
             elif not before or before[shard] != owner:
-                self._expect(shard, now_ms)
+                self.expect(shard, now_ms)
         return settled
 
     def let_go(self, news: LetGo, now_ms: int) -> None:
         """Expect another owner of the shard."""
         server = self._servers.get(news.shard)
         if server is None or server.tag <= news.tag:
-            self._servers.pop(news.shard, None)
-            self._expect(news.shard, now_ms)
+            self._servers[news.shard] = Taken(news.shard, news.tag, NOBODY)
+            self.expect(news.shard, now_ms)
 
     def taken(self, news: Taken) -> bool:
         """Note that the node serves the shard. Return true if that was expected: the node is then its owner, also for
@@ -67,7 +67,7 @@ class NodesPlacement(Placement):
             self._owners = (*self._owners[:shard], news.node_id, *self._owners[shard + 1 :])
         return True
 
-    def _expect(self, shard: int, now_ms: int) -> None:
+    def expect(self, shard: int, now_ms: int) -> None:
         if self._settles_by_ms.get(shard, 0) <= now_ms:
             self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
 

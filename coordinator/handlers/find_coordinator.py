@@ -50,9 +50,10 @@ class DelayedLookup(DelayedOperation[LookupReady]):
 
 def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
     """Answer the lookup, or let it wait for the next owner of a shard."""
-    moving = {shard: due_ms for shard in _shards_of(core, message) if (due_ms := core.placement.settles_by_ms(shard))}
+    settles_by_ms, now_ms = core.placement.settles_by_ms, moment.monotonic_ms
+    moving = {shard: due_ms for shard in _shards_of(core, message) if (due_ms := settles_by_ms(shard)) > now_ms}
     deadline_ms = max(moving.values(), default=0)
-    if deadline_ms <= moment.monotonic_ms:
+    if not moving:
         answer(core, ref, message)
         return
     delayed = DelayedLookup(LookupReady(ref, message), core.placement, moving, deadline_ms)
@@ -60,7 +61,9 @@ def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, mome
 
 
 def _shards_of(core: Core, message: FindCoordinator) -> Iterable[int]:
-    return map(core.placement.shard_of, message.coordinator_keys) if message.key_type == _GROUP_KEY else ()
+    if message.key_type != _GROUP_KEY:
+        return ()
+    return (core.placement.shard_of(key) for key in message.coordinator_keys if len(key) <= LONGEST_GROUP_ID)
 
 
 def answer(core: Core, ref: RequestRef, message: FindCoordinator) -> None:

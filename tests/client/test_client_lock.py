@@ -36,6 +36,7 @@ class CtrlC:
     def run(self, function: Callable[[], object]) -> None:
         """Call the function. A Ctrl-C in it ends it."""
         before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 traces opcodes only if a frame has asked before
         sys.settrace(self._trace)
         try:
             function()
@@ -96,6 +97,16 @@ def enter(condition: LockedCondition) -> None:
 @pytest.mark.parametrize("condition", [LockedCondition(), ClientCondition(), ClientCondition(ClientCondition())])
 def test_a_ctrl_c_at_any_point_leaves_a_conditions_lock_free(condition: LockedCondition) -> None:
     for point in interruptions(lambda: enter(condition)):
+        assert is_free(condition.lock), f"taken after a Ctrl-C at point {point}"
+
+
+@pytest.mark.parametrize("condition", [LockedCondition(), ClientCondition()])
+def test_a_ctrl_c_at_any_point_of_a_wait_is_what_ends_it(condition: LockedCondition) -> None:
+    def wait() -> None:
+        with condition.lock:
+            condition.wait(0)
+
+    for point in interruptions(wait):
         assert is_free(condition.lock), f"taken after a Ctrl-C at point {point}"
 
 
