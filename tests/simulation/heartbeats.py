@@ -3,8 +3,8 @@ arrived.
 
 In time is by the socket: a heartbeat that has arrived less than a session timeout ago, or since the daemon's last step,
 over a connection that is whole. Clients send no other one before it is answered. One exception: on a new
-connection it waits behind a request, or for its own permission at a broker, and nothing that was served there names the
-member yet.
+connection it waits behind a request, or for its own permission at a broker, or was refused because no broker said what
+its client may do; and nothing that was served there names the member yet.
 """
 
 from collections import deque
@@ -18,8 +18,12 @@ from coordinator.gateway.session.session import ProxySession
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.client_balanced.events import LeaseOverdue
 from coordinator.node.node import AnyNode, Node
+from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.balanced import MemberHeartbeat
 from protocol.messages.groups import Heartbeat
+from protocol.messages.node import ErrorReply
+from protocol.session import RequestRef
 from tests.simulation.errors import Broken
 from tests.simulation.network import Link
 
@@ -50,6 +54,8 @@ class Heartbeats:
 
     def __init__(self) -> None:
         self._beats: dict[tuple[str, str], deque[Beat]] = {}
+        self._refused_ms: dict[int, int] = {}
+        """Time at which a connection's last heartbeat without a known permission was refused."""
         self._stepped_ms = 0
         """End of the step before this one: a heartbeat that arrived since cannot have been read."""
 
@@ -70,6 +76,8 @@ class Heartbeats:
         """Check every session that ends."""
         node = watched_node.node if isinstance(watched_node, Gateway) else watched_node
         assert isinstance(node, Node)
+        if node is not watched_node:
+            self._watch_refusals(node, now_ms)
         silence = node.completions[SessionOverdue]
 
         def session_overdue(event: SessionOverdue, moment: Moment) -> None:
@@ -103,6 +111,20 @@ class Heartbeats:
         assert LeaseOverdue not in node.completions
         node.completions |= {SessionOverdue: session_overdue, LeaseOverdue: lease_overdue}
 
+    def _watch_refusals(self, node: Node, now_ms: Callable[[], int]) -> None:
+        """Note heartbeats that are refused because their permission is not known: the client must send another."""
+        rewrite = node.serving.rewrite
+        assert rewrite is not None
+
+        def rewritten(ref: RequestRef, reply: Message, moment: Moment) -> Message | None:
+            sent = rewrite(ref, reply, moment)
+            is_refused = isinstance(sent, ErrorReply) and sent.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            if ref.kind is Heartbeat and is_refused:
+                self._refused_ms[ref.connection] = now_ms()
+            return sent
+
+        node.serving.rewrite = rewritten
+
     def stepped(self, now_ms: int) -> None:
         """Note the end of a step."""
         self._stepped_ms = now_ms
@@ -116,17 +138,18 @@ class Heartbeats:
                 oldest_ms < beat.arrives_ms < now_ms
                 and beat.epoch == session.epoch
                 and beat.link.is_whole
-                and not _is_unread(node, beat, session)
+                and not self._does_not_count(node, beat, session)
             ):
                 group_id, member_id = session.names
                 ago_ms = now_ms - beat.arrives_ms
                 raise Broken(f"{group_id}: {member_id} is evicted for silence, its heartbeat came {ago_ms} ms ago")
 
-
-def _is_unread(node: Node, beat: Beat, session: EndedSession) -> bool:
-    connection = node.core.connections.get(beat.link.number)
-    if connection is None or session.connection == beat.link.number:
-        return False
-    is_proxied = isinstance(connection.session, ProxySession)
-    waits_for_permission = is_proxied and connection.is_guarded and connection.session.unanswered > 0
-    return waits_for_permission or connection.session.has_waiting_request
+    def _does_not_count(self, node: Node, beat: Beat, session: EndedSession) -> bool:
+        number = beat.link.number
+        connection = node.core.connections.get(number)
+        if connection is None or session.connection == number:
+            return False
+        is_judged = isinstance(connection.session, ProxySession) and connection.is_guarded
+        waits_for_permission = is_judged and connection.session.unanswered > 0
+        was_refused = is_judged and beat.arrives_ms <= self._refused_ms.get(number, -1)
+        return waits_for_permission or was_refused or connection.session.has_waiting_request

@@ -29,6 +29,12 @@ def test_a_short_pause_does_not_end_a_longer_one() -> None:
     assert BesideWorld(60_445).run().counts["daemons that stood still"] > 1
 
 
+def test_a_heartbeat_without_a_known_permission_is_refused_and_keeps_nobody() -> None:
+    """In this world no broker answers when a member that stands still is back on a new connection: its heartbeat there
+    is refused, and it reads this only after its session."""
+    assert BesideWorld(63_229).run().counts["notes: session expired"] > 0
+
+
 def test_one_seed_is_one_trace() -> None:
     worlds = [BesideWorld(seed) for seed in (8, 8, 16)]
     for world in worlds:
