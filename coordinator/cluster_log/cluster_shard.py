@@ -128,14 +128,11 @@ class ClusterShard:
         cannot reach the nodes' group for long redirects its clients (docs/spec/shared-log.md#Recommended.9)."""
         slept_ms, self._seen_ms = now.boot_ms - self._seen_ms, now.boot_ms
         if slept_ms > self._settings.session_ms and (self.claim is not None or self._attempt is not None):
-            self._slept(slept_ms, now)
+            self._lose(f"the process slept for {slept_ms} ms", now)
         if self.claim is not None and self._lease.is_unanswered(now.boot_ms):
             self._lose("the node does not hear of the nodes' group", now)
         if self._leaves_by_ms is not None and now.boot_ms >= self._leaves_by_ms:
             self._lose("the last writes were not answered within a session", now)
-
-    def _slept(self, slept_ms: int, now: BootMoment) -> None:
-        self._lose(f"the process slept for {slept_ms} ms", now)
 
     # --- ownership: given and revoked by the nodes' group ---
 
@@ -162,7 +159,8 @@ class ClusterShard:
             self.reader.read_at(now.boot_ms)
 
     def _lose(self, reason: str, now: BootMoment) -> None:
-        """Stop at once, acknowledging no write in flight; claim again if wanted (docs/spec/shared-log.md#Recommended.5)."""
+        """Stop at once, and acknowledge no write in flight (docs/spec/shared-log.md#Recommended.5). Claim the shard
+        again if this node still owns it."""
         self.problem = reason
         was_leaving = self._leaves_by_ms is not None
         if self.claim is not None:
