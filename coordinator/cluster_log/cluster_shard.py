@@ -128,11 +128,14 @@ class ClusterShard:
         cannot reach the nodes' group for long redirects its clients (docs/spec/shared-log.md#Recommended.9)."""
         slept_ms, self._seen_ms = now.boot_ms - self._seen_ms, now.boot_ms
         if slept_ms > self._settings.session_ms and (self.claim is not None or self._attempt is not None):
-            self._lose(f"the process slept for {slept_ms} ms", now)
+            self._slept(slept_ms, now)
         if self.claim is not None and self._lease.is_unanswered(now.boot_ms):
             self._lose("the node does not hear of the nodes' group", now)
         if self._leaves_by_ms is not None and now.boot_ms >= self._leaves_by_ms:
             self._lose("the last writes were not answered within a session", now)
+
+    def _slept(self, slept_ms: int, now: BootMoment) -> None:
+        self._lose(f"the process slept for {slept_ms} ms", now)
 
     # --- ownership: given and revoked by the nodes' group ---
 
@@ -166,24 +169,23 @@ class ClusterShard:
         if self.claim is not None:
             self._writer.drop()
             self._requests.effects.append(ShardLost(self.index, reason))
-        tag = self._end_claim()
-        self._rest(now)
+        tag = self._end_claim(now)
         if was_leaving:
             self._requests.effects.append(ShardHandedOver(self.index, tag))
         if self._is_wanted:
             self._requests.later(now, self._begin_claim)
 
     def _hand_over(self, now: BootMoment) -> None:
-        tag = self._end_claim()
-        self._rest(now)
+        tag = self._end_claim(now)
         self._requests.effects.append(ShardHandedOver(self.index, tag))
 
-    def _end_claim(self) -> int:
-        """End the claim. Return its offset, or -1 if there is none."""
+    def _end_claim(self, now: BootMoment) -> int:
+        """End the claim, and abandon its requests. Return its offset, or -1 if there is none."""
         tag, self._leaves_by_ms = -1, None
         if self.claim is not None:
             tag, self.claim = self.claim.offset, None
             self.reader.restart()  # memory may have changes that are not in the log
+        self._rest(now)
         return tag
 
     def _rest(self, now: BootMoment) -> None:
