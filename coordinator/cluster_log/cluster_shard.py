@@ -162,8 +162,7 @@ class ClusterShard:
             self.reader.read_at(now.boot_ms)
 
     def _lose(self, reason: str, now: BootMoment) -> None:
-        """Stop at once, and acknowledge no write in flight (docs/spec/shared-log.md#Recommended.5). Claim the shard
-        again if this node still owns it."""
+        """Stop, and acknowledge no write in flight (docs/spec/shared-log.md#Recommended.5). Claim again if owned."""
         self.problem = reason
         was_leaving = self._leaves_by_ms is not None
         if self.claim is not None:
