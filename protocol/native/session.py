@@ -87,10 +87,8 @@ class NativeSession:
             if self._whole is not None:
                 return
         if drained and data and data[0] not in ARRAYS:  # before later bytes of it can be found worse
-            who = guess(data[:4])
-            raise ProtocolViolation(
-                f"no request: a frame is an array, not a value that begins with {data[0]:#04x}{who}"
-            )
+            begun = f"{data[0]:#04x}{guess(data[:4])}"
+            raise ProtocolViolation(f"no request: a frame is an array, not a value that begins with {begun}")
         frames, self._unfinished = self._framing.split(self._unfinished, data)
         if len(frames) > 1:
             frames.reverse()
