@@ -5,6 +5,7 @@ from structlog.testing import capture_logs
 
 from coordinator.config.accounts import Mechanisms
 from coordinator.config.config import Config
+from coordinator.config.keys import Secret
 from coordinator.start.accounts import _make_administrator
 from tests.accounts.rig import accounts_of
 
@@ -22,11 +23,11 @@ class _Core:
         (("OAUTHBEARER",), {}, None, False),
         ((), {}, None, False),
         (("PLAIN",), {"alice": "hush"}, None, False),
-        (("PLAIN",), {}, "root:hush", False),
+        (("PLAIN",), {}, Secret("root:hush"), False),
     ],
 )
 def test_logins_without_a_user_to_log_in_are_warned_of(
-    mechanisms: tuple[str, ...], passwords: dict[str, str], initial_admin: str | None, is_warned: bool
+    mechanisms: tuple[str, ...], passwords: dict[str, str], initial_admin: Secret | None, is_warned: bool
 ) -> None:
     config = Config(sasl_enabled_mechanisms=Mechanisms(mechanisms), initial_admin=initial_admin)
     with capture_logs() as lines:
