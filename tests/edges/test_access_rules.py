@@ -27,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.edges.certificates import Folder
 from tests.edges.logins import MECHANISMS, PASSWORD, ROOT, WAIT_S, environment, hears, librdkafka
-from tests.edges.musterd import Daemon, running
+from tests.edges.musterd import Daemon, free_port, running
 
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SETTINGS = (
@@ -206,3 +206,17 @@ def test_the_command_makes_rules_that_hold_until_it_deletes_them(daemon: Daemon,
     assert code_of(lambda: commit(consumer)) == KafkaError.GROUP_AUTHORIZATION_FAILED
     consumer.close()
     assert muster(address, "acls", "delete", "--topic", "ord", "--prefixed").startswith("Deleted 1 access rule.")
+
+
+def test_beside_brokers_the_command_makes_rules_of_the_brokers(daemon: Daemon, tmp_path: Path) -> None:
+    plan = (
+        f"upstream.servers=127.0.0.1:{daemon.kafka_port}",
+        f"upstream.listener.ports={free_port()}",
+        f"upstream.sasl.username={ROOT}",
+        f"upstream.sasl.password={PASSWORD}",
+    )
+    with running(tmp_path / "front", *plan, with_kafka=True) as front:
+        rule = ("--deny", "User:eve", "--topic", "orders")
+        muster(f"kafka://127.0.0.1:{front.kafka_port}", "acls", "create", *rule, "--operation", "read")
+    deleted = muster(f"kafka://127.0.0.1:{daemon.kafka_port}", "acls", "delete", *rule)
+    assert deleted.startswith("Deleted 1 access rule.")
