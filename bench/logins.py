@@ -22,13 +22,13 @@ from bench.node_rig import CONNECTIONS, M, Rig
 from bench.processes import QUICK_GROUPS, Daemon, scratch
 from bench.report import Options, Sheet, Value, median
 from bench.wire import Wire, WireMember
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.records import AccountsRecord, AclRecord, CredentialRecord
 from coordinator.accounts.scram import ScramMechanism, credential_of
 from coordinator.config.accounts import AuthorizerClass, Mechanisms, Principals
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import SaslAuthenticate, SaslAuthenticateReply, SaslHandshake, SaslHandshakeReply
 

@@ -9,7 +9,7 @@ _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI")
 def guess(first: bytes) -> str:
     """Return the protocol that a connection's first bytes look like, for the log: in parentheses after a space, or an
     empty text."""
-    if first[:2] == b"\x16\x03":
+    if first[:2] == b"\x16\x03" or first == b"\x16":
         return " (a TLS handshake: there is no TLS here)"
     if first[:4] in _HTTP or (len(first) == 1 and first in b"GHPDO"):
         return " (an HTTP request: HTTP has a listener of its own)"

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from coordinator.accounts.acls import CLUSTER_NAME, WILDCARD, Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import WILDCARD, Acl
 from coordinator.accounts.authorizer import Authorizer
 from coordinator.accounts.decoys import CredentialShape, decoy, shape_of
 from coordinator.accounts.quotas import Quotas
@@ -29,7 +29,7 @@ from partition_log.cleanup_policy import Compact
 from partition_log.errors import AppendError
 from partition_log.store.log_store import LogStore
 from protocol.errors import ErrorCode
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import CLUSTER_NAME, AclOperation, AclPatternType, AclPermission, AclResourceType
 from protocol.record_batch import decode_batch, encode_batch
 
 ITERATIONS: Final = 8_192

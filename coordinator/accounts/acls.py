@@ -3,40 +3,17 @@
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from protocol.messages.acls import AclCreation, AclOperation
+from protocol.messages.acls import (
+    CLUSTER_NAME,
+    AclCreation,
+    AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
+)
 
-CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
 _MAX_NAME: Final = 8_000
-
-
-class AclResourceType(IntEnum):
-    """Kafka's codes of resource types."""
-
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class AclPatternType(IntEnum):
-    """Kafka's codes of pattern types. ANY and MATCH are valid only in filters."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclPermission(IntEnum):
-    """Kafka's codes of permission types. ANY is valid only in filters."""
-
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
 
 
 class Acl(NamedTuple):

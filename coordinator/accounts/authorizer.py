@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
-from coordinator.accounts.acls import CLUSTER_NAME, WILDCARD, Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import WILDCARD, Acl
 from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID
 from coordinator.accounts.roles import PRINCIPAL_TYPE, Role, permits
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import CLUSTER_NAME, AclOperation, AclPatternType, AclPermission, AclResourceType
 
 ANY_USER: Final = "User:*"
 _MAX_DECISIONS: Final = 100_000

@@ -5,6 +5,7 @@ metadata at a time, of users, client ids and addresses. The limit in force among
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from ipaddress import ip_address
 from math import isfinite
 from typing import Final, NamedTuple
 
@@ -90,7 +91,16 @@ def problem_of_entity(entity: Entity) -> str | None:
         return "an address is limited by itself"
     if "" in {name for _kind, name in entity}:
         return "a name is empty"
-    return None
+    name = dict(entity).get(IP)
+    return None if name is None or _is_address(name) else f"{name[:200]!r} is no IP address"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 class Quotas:

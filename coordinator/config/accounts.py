@@ -154,6 +154,11 @@ class AccountsConfig(WebhookConfig, frozen=True, kw_only=True):
         return _OAUTHBEARER in self.sasl_enabled_mechanisms.all
 
     @property
+    def accepts_passwords(self) -> bool:
+        """True if users may log in by passwords."""
+        return any(one != _OAUTHBEARER for one in self.sasl_enabled_mechanisms.all)
+
+    @property
     def has_accounts(self) -> bool:
         """True if the node asks who clients are, or holds them to access rules."""
         return self.wants_logins or self.authorizer_class_name is not None

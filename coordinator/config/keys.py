@@ -287,7 +287,7 @@ class Key(Struct, frozen=True):
             return "a text that is not empty"
         if issubclass(self.type, StrEnum):
             *most, last = self.type
-            return f"{', '.join(most)} or {last}"
+            return f"{', '.join(most)} or {last}" if most else last
         if issubclass(self.type, ListenerKinds):
             return f"some of {','.join(self.type.choices)}"
         if issubclass(self.type, ParsedText):

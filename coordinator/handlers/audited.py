@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.audit import AuditEvent
 from coordinator.accounts.permission import Permission
 from coordinator.accounts.scram import ScramMechanism
@@ -21,6 +21,9 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
     AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
     AlterUserScramCredentials,
     CreateAcls,
     DeleteAcls,

@@ -1,6 +1,6 @@
 """EDGE: the audit log: a file that is rotated by its size, written in a separate thread. Only its owner may read it.
 
-Lines are written as they come, and not synced: a crash of the machine may lose the last ones.
+Lines are written as they come, and not synced: a crash of the machine, or of the process, may lose the last ones.
 """
 
 import asyncio

@@ -73,6 +73,8 @@ def open_audit(config: Config, server: Server) -> AuditFile | None:
 def _make_administrator(config: Config, core: Core) -> None:
     """Make the first user, who is durable with the first flush; not where there are users already."""
     if config.initial_admin is None:
+        if config.accepts_passwords and not core.accounts.users:
+            log.warning("nobody can log in by a password: there are no users, and initial.admin would make the first")
         return
     username, _, password = config.initial_admin.partition(":")
     if core.accounts.users:

@@ -3,8 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from coordinator.accounts.acls import CLUSTER_NAME, AclPatternType, AclPermission, AclResourceType
-from protocol.messages.acls import AclCreation, AclOperation
+from protocol.messages.acls import (
+    CLUSTER_NAME,
+    AclCreation,
+    AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
+)
 
 ELSEWHERE: Final = "10.9.9.9"
 """A host from which nobody asks."""

@@ -103,7 +103,7 @@ class ClusterClient(TopicProcedures):
             reply = expect(FindCoordinatorReply, self.ask(channel.lookup(), timeout_s))
             code, sentence = channel.on_lookup_reply(reply)
             if code != ErrorCode.NONE and not code.retriable:
-                raise Refused(code, sentence or f"no coordinator: {code.name}")
+                raise Refused(code, sentence or _unfound(group_id, code))
             return channel.coordinator
 
         return until(find, timeout_s, f"no node coordinates group {group_id}", also_if_lost=False)
@@ -239,6 +239,12 @@ class ClusterClient(TopicProcedures):
 
 def _lookups(isolation_level: str) -> Lookups:
     return Lookups(FetchSettings(isolation=isolation(isolation_level)), random)
+
+
+def _unfound(group_id: str, code: ErrorCode) -> str:
+    if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        return f"no access rule permits DESCRIBE on group {group_id!r} ({code.name})"
+    return f"group {group_id!r} has no coordinator: {code.name}"
 
 
 def expect(kind: type[M], reply: Message) -> M:

@@ -23,6 +23,7 @@ _UNREACHED = "no broker of the cluster was reached yet: "
 
 Bootstrap = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Address of musterd, as before the command.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scripts.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Comma-separated values for spreadsheets.")]
 
 
 class Servers(NamedTuple):

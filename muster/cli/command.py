@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from muster.admin.asking import Complaint
 from muster.cli import completion, explain, groups, offsets, records, topics
-from muster.cli.accounts import quotas, tokens, users
+from muster.cli.accounts import acls, quotas, tokens, users
 from muster.cli.asking import DEFAULT_BOOTSTRAP
 from muster.cli.config import read_servers
 from muster.cli.failures import complain, complain_of_use, is_json, remember_form
@@ -63,6 +63,7 @@ app = typer.Typer(
 app.add_typer(groups.app, name="groups", help="Consumer groups: members, offsets and lag.")
 app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they expire.")
 app.add_typer(topics.app, name="topics", help="Topics: list, describe, make and delete them.")
+app.add_typer(acls.app, name="acls", help="Access rules: list, make and delete them.")
 app.add_typer(quotas.app, name="quotas", help="Limits of users, client ids and addresses: list, set, delete them.")
 app.add_typer(tokens.app, name="tokens", help="Tokens of programs that use HTTP: make, list, delete them.")
 app.add_typer(users.app, name="users", help="Users that may log in: make and delete them, set passwords.")

@@ -9,15 +9,13 @@ from muster.admin.asking import Complaint, NotFound, delete_groups, not_served
 from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli import balanced, hand_back, owners
-from muster.cli.asking import ActRefused, AsJson, Bootstrap, is_musterd, reaching
+from muster.cli.asking import ActRefused, AsCsv, AsJson, Bootstrap, is_musterd, reaching
 from muster.cli.operating import draining, exports, group_settings, holding, listing, surgery, what_if
 from muster.cli.operating.group_views import DescribeForm, GroupView, show_groups
 from muster.cli.operating.watching import Watch, WatchableCommand, watched
 from muster.cli.showing import printable, say_left_out, show_csv, show_json, show_table
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DeletedGroup
-
-AsCsv = Annotated[bool, typer.Option("--csv", help="Comma-separated values for spreadsheets.")]
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(owners.owners)

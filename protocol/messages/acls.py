@@ -1,9 +1,13 @@
 """Access control lists and users' credentials: Kafka's requests."""
 
 import enum
+from typing import Final
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int8, Int32, Message, Text
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""Name of the only resource of the type CLUSTER."""
 
 
 class AclOperation(enum.IntEnum):
@@ -24,6 +28,35 @@ class AclOperation(enum.IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
+
+
+class AclResourceType(enum.IntEnum):
+    """Kafka's codes of resource types."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class AclPatternType(enum.IntEnum):
+    """Kafka's codes of pattern types. ANY and MATCH are valid only in filters."""
+
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclPermission(enum.IntEnum):
+    """Kafka's codes of permission types. ANY is valid only in filters."""
+
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
 
 
 class AclBindingFilter(Message):

@@ -15,7 +15,7 @@ from msgspec import NODEFAULT
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.native.sentences import sentence
-from protocol.strangers import guess, guess_server
+from protocol.strangers import guess_server
 
 T = TypeVar("T")
 Details = dict[str, Any]
@@ -60,7 +60,7 @@ def decode_request(frame: bytes) -> RequestFrame:
     try:
         return _request(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolViolation(f"no request: {error}{guess(frame[:4])}") from None
+        raise ProtocolViolation(f"no request: {error}") from None
 
 
 def try_request(data: bytes) -> RequestFrame | None:

@@ -15,7 +15,8 @@ from protocol.errors import ProtocolViolation
 _PIECE: Final = 262_144
 """Largest number of bytes skipped at once, since the skipper copies its input and keeps its buffer."""
 
-_ARRAYS: Final = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
+ARRAYS: Final = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
+"""First bytes of arrays, as all frames are."""
 _INVALID: Final = 0xC1
 
 
@@ -44,7 +45,7 @@ class Unfinished:
     def _walk(self) -> None:
         """Read headers. `_position`: the next header's position; `_wanted`: number of values still missing."""
         data, length, position, wanted = self.data, len(self.data), self._position, self._wanted
-        if not position and length and data[0] not in _ARRAYS:
+        if not position and length and data[0] not in ARRAYS:
             raise ProtocolViolation(f"a frame is an array, not a value that begins with {data[0]:#04x}")
         while wanted and position < length:
             head = data[position]

@@ -13,9 +13,10 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.node import Hello, HelloReply
 from protocol.native import codec
-from protocol.native.framing import Framing, Unfinished
+from protocol.native.framing import ARRAYS, Framing, Unfinished
 from protocol.native.methods import METHODS, Form, Method, only_entry
 from protocol.session import Request
+from protocol.strangers import guess
 
 __all__ = ["MAX_CLIENT_NAME", "MAX_LOGIN_FRAME_BYTES", "METHODS", "NativeDialect", "NativeSession"]
 
@@ -85,6 +86,9 @@ class NativeSession:
             self._whole = codec.try_request(data)
             if self._whole is not None:
                 return
+        if drained and data and data[0] not in ARRAYS:  # before later bytes of it can be found worse
+            begun = f"{data[0]:#04x}{guess(data[:4])}"
+            raise ProtocolViolation(f"no request: a frame is an array, not a value that begins with {begun}")
         frames, self._unfinished = self._framing.split(self._unfinished, data)
         if len(frames) > 1:
             frames.reverse()

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.accounts.accounts import Accounts
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.permission import CLUSTER, GROUP
 from coordinator.accounts.records import (
     AccountsCorrupt,
@@ -19,7 +19,7 @@ from coordinator.accounts.roles import Role
 from coordinator.accounts.scram import ScramMechanism
 from coordinator.accounts.tokens import AccessToken
 from protocol.errors import ErrorCode
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from protocol.record_batch import encode_batch
 from tests.accounts.rig import NOW, credential_records, flush, open_store, opened
 from tests.simulation.disk import SimDisk

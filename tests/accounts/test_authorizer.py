@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 
-from coordinator.accounts.acls import Acl, AclFilter, AclPatternType, AclPermission, AclResourceType, problem_of
+from coordinator.accounts.acls import Acl, AclFilter, problem_of
 from coordinator.accounts.authorizer import Authorizer
 from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, Permission, authorized_operations
 from protocol.errors import ErrorCode
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 
 LITERAL, PREFIXED = AclPatternType.LITERAL, AclPatternType.PREFIXED
 ALLOW, DENY = AclPermission.ALLOW, AclPermission.DENY

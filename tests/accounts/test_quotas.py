@@ -100,6 +100,7 @@ def test_clients_that_change_their_names_fill_no_memory() -> None:
         ((("user", "a"), ("user", None)), "join_rate", 1.0),
         ((("ip", "10.0.0.1"), ("user", "a")), "connection_creation_rate", 1.0),
         ((("ip", "10.0.0.1"),), "join_rate", 1.0),
+        ((("ip", "notanip"),), "connection_creation_rate", 1.0),
         ((("user", ""),), "join_rate", 1.0),
         ((("user", "a"),), "request_percentage", 1.0),
         *(((("user", "a"),), "join_rate", value) for value in (0.0, -1.0, float("nan"), float("inf"))),
@@ -108,6 +109,12 @@ def test_clients_that_change_their_names_fill_no_memory() -> None:
 def test_a_limit_that_limits_nobody_is_refused_with_a_sentence(entity: Entity, key: str, value: float) -> None:
     assert problem_of(entity, key, value)
     assert problem_of((("user", "a"),), "join_rate", 0.5) is None
+
+
+def test_an_address_that_is_none_is_named_and_all_addresses_may_be_limited() -> None:
+    rate = "connection_creation_rate"
+    assert problem_of((("ip", "notanip"),), rate, 1.0) == "'notanip' is no IP address"
+    assert [problem_of((("ip", one),), rate, 1.0) for one in ("10.0.0.1", "2001:db8::1", None)] == [None] * 3
 
 
 def test_limits_outlive_a_restart_and_are_gone_when_deleted() -> None:

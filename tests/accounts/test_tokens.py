@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.accounts.accounts import Accounts
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.authorizer import Authorizer
 from coordinator.accounts.permission import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID
 from coordinator.accounts.records import AclRecord, TokenRecord
@@ -11,7 +11,7 @@ from coordinator.accounts.roles import Role
 from coordinator.accounts.scram import LoginRejected
 from coordinator.accounts.tokens import MAX_LIFETIME_MS, AccessToken, AccessTokens, principal_of, problem_of
 from protocol.access_token import PREFIX, hash_of, token_of
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from protocol.messages.tokens import ROLES
 from tests.accounts.rig import NOW, flush, open_store, opened
 from tests.simulation.disk import SimDisk

@@ -18,9 +18,23 @@ from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assig
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
+    AclBindingFilter,
+    AclCreation,
+    AclCreationResult,
+    AclPatternType,
     AlteredUserScram,
     AlterUserScramCredentials,
     AlterUserScramCredentialsReply,
+    CreateAcls,
+    CreateAclsReply,
+    DeleteAcls,
+    DeleteAclsFilterResult,
+    DeleteAclsReply,
+    DeletedAcl,
+    DescribeAcls,
+    DescribeAclsReply,
+    DescribedAcl,
+    DescribedAclResource,
     DescribedUserScram,
     DescribeUserScramCredentials,
     DescribeUserScramCredentialsReply,
@@ -235,6 +249,7 @@ class FakeNode:
         self.server_driven: dict[str, DescribedConsumerGroup] = {}
         self.upstream_problem = ""
         self.users: dict[str, dict[int, ScramUpsertion]] = {}
+        self.acls: dict[AclCreation, None] = {}
         self.quotas: dict[tuple[QuotaEntity, ...], dict[str, float]] = {}
         self.tokens: dict[str, CreateToken] = {}
         self.may_alter = True
@@ -290,6 +305,32 @@ class FakeNode:
         self.users = {name: known for name, known in self.users.items() if known}
         names = dict.fromkeys([one.name for one in message.deletions] + [one.name for one in message.upsertions])
         return AlterUserScramCredentialsReply(tuple(AlteredUserScram(name) for name in names))
+
+    def DescribeAcls(self, message: DescribeAcls) -> Message:  # noqa: N802
+        if not self.may_alter:
+            return DescribeAclsReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return DescribeAclsReply(
+            resources=tuple(
+                DescribedAclResource(
+                    one.resource_type,
+                    one.resource_name,
+                    (DescribedAcl(one.principal, one.host, one.operation, one.permission_type),),
+                    one.resource_pattern_type,
+                )
+                for one in self.acls
+                if _matches(one, message)
+            )
+        )
+
+    def CreateAcls(self, message: CreateAcls) -> Message:  # noqa: N802
+        self.acls |= dict.fromkeys(message.creations)
+        return CreateAclsReply(tuple(AclCreationResult() for _ in message.creations))
+
+    def DeleteAcls(self, message: DeleteAcls) -> Message:  # noqa: N802
+        found = [[one for one in self.acls if _matches(one, condition)] for condition in message.filters]
+        self.acls = {one: None for one in self.acls if not any(one in gone for gone in found)}
+        deleted = (tuple(DeletedAcl(*msgspec.structs.astuple(one)) for one in gone) for gone in found)
+        return DeleteAclsReply(tuple(DeleteAclsFilterResult(matching_acls=gone) for gone in deleted))
 
     def ListTokens(self, message: ListTokens) -> Message:  # noqa: N802
         if not self.may_alter:
@@ -602,6 +643,18 @@ class FakeNode:
             if read_header(batch).next_offset > part.fetch_offset and read_header(batch).base_offset < readable
         ]
         return FetchPartitionReply(part.partition, high_watermark=end, records=b"".join(found))
+
+
+def _matches(acl: AclCreation, condition: AclBindingFilter) -> bool:
+    return (
+        condition.resource_type_filter in (1, acl.resource_type)
+        and condition.resource_name_filter in (None, acl.resource_name)
+        and condition.pattern_type_filter in (AclPatternType.ANY, acl.resource_pattern_type)
+        and condition.principal_filter in (None, acl.principal)
+        and condition.host_filter in (None, acl.host)
+        and condition.operation in (1, acl.operation)
+        and condition.permission_type in (1, acl.permission_type)
+    )
 
 
 class FakeDriver:

@@ -15,6 +15,7 @@ from muster.errors import AuthenticationFailed
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import DescribedGroup
+from protocol.messages.node import FindCoordinatorReply, FoundCoordinator
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode
 
@@ -64,6 +65,25 @@ def test_what_a_server_refused_has_kafkas_name(shell: Shell, node: FakeNode) -> 
 
     node.refused = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert failed(shell, "groups", "describe", "orders", code=1)["code"] == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            "no access rule permits DESCRIBE on group 'orders' (GROUP_AUTHORIZATION_FAILED)",
+        ),
+        (ErrorCode.INVALID_GROUP_ID, "group 'orders' has no coordinator: INVALID_GROUP_ID"),
+    ],
+)
+def test_a_group_whose_coordinator_is_refused_is_named(
+    shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch, error: ErrorCode, message: str
+) -> None:
+    reply = FindCoordinatorReply((FoundCoordinator("orders", -1, "", -1, error),))
+    monkeypatch.setattr(node, "FindCoordinator", lambda _message: reply)
+    told = failed(shell, "groups", "describe", "orders", code=4)
+    assert (told["kafka_error"], told["message"]) == (error.name, message)
 
 
 def test_a_login_that_is_refused_is_no_node_that_is_not_reached(

@@ -15,10 +15,14 @@ def test_limits_are_set_listed_and_deleted(shell: Shell, node: FakeNode) -> None
     assert shell.lines("quotas", "set", "--user", "billing", "commit_rate=100", "join_rate=0.5") == [
         "Set commit_rate=100, join_rate=0.5 of user billing."
     ]
-    shell.run("quotas", "set", "--default-user", "--client-id", "etl", "producer_byte_rate=1e6")
-    assert node.quotas[QuotaEntity("user"), QuotaEntity("client-id", "etl")] == {"producer_byte_rate": 1e6}
+    shell.run("quotas", "set", "--default-user", "--client-id", "etl", "producer_byte_rate=1e6", "member_count=50")
+    assert node.quotas[QuotaEntity("user"), QuotaEntity("client-id", "etl")] == {
+        "producer_byte_rate": 1e6,
+        "member_count": 50,
+    }
     assert shell.lines("quotas", "list") == [
-        "WHOM                           LIMIT               A SECOND",
+        "WHOM                           LIMIT               VALUE",
+        "user (default), client-id etl  member_count        50",
         "user (default), client-id etl  producer_byte_rate  1000000",
         "user billing                   commit_rate         100",
         "user billing                   join_rate           0.5",

@@ -36,7 +36,7 @@ def load(*settings: str) -> Config:
         ((OAUTH, f"{JWKS}https://[/keys"), "https://, file:/// or http:// of a loopback address"),
         ((AUTHORIZER, "super.users=root"), "User:NAME[;User:NAME...] or nothing is allowed"),
         (("ssl.principal.mapping.rules=RULE:x",), "'RULE:x' is no rule: DEFAULT or RULE:pattern/replacement/[LU] is"),
-        (("authorizer.class.name=my.Own",), "org.apache.kafka.metadata.authorizer.StandardAuthorizer is allowed"),
+        (("authorizer.class.name=my.Own",), "(--set): org.apache.kafka.metadata.authorizer.StandardAuthorizer is"),
         (("kafka=0.0.0.0:9092",), "tls.client.ca.location or sasl.enabled.mechanisms, or --open-to-network"),
         (("native=0.0.0.0:9390",), "tls.client.ca.location or sasl.enabled.mechanisms, or --open-to-network"),
         (

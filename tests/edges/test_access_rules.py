@@ -1,5 +1,6 @@
 """Access rules at a real daemon, made and felt by a stock client: logins, users and ACLs by Kafka's admin APIs."""
 
+import json
 import os
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.edges.certificates import Folder
 from tests.edges.logins import MECHANISMS, PASSWORD, ROOT, WAIT_S, environment, hears, librdkafka
-from tests.edges.musterd import Daemon, running
+from tests.edges.musterd import Daemon, free_port, running
 
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SETTINGS = (
@@ -174,13 +175,48 @@ def test_users_and_rules_survive_a_crash_and_a_user_that_is_deleted_stays_out(da
     assert "secret" not in log.replace("secrets", "")
 
 
+def muster(address: str, *arguments: str, typed: str = "") -> str:
+    """Standard output of the command, as the administrator."""
+    names = {**os.environ, "MUSTER_BOOTSTRAP": address, **environment("SCRAM-SHA-256")}
+    command = [sys.executable, "-m", "muster.cli", *arguments]
+    done = subprocess.run(command, input=typed, env=names, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_the_command_makes_a_user_who_can_log_in(daemon: Daemon) -> None:
-    address = {"MUSTER_BOOTSTRAP": f"kafka://127.0.0.1:{daemon.kafka_port}"}
-    names = {**os.environ, **address, **environment("SCRAM-SHA-256")}
-    command = [sys.executable, "-m", "muster.cli", "users", "create", "made"]
-    made = subprocess.run(
-        command, input="fourth secret\n", env=names, capture_output=True, text=True, timeout=WAIT_S, check=False
+    assert muster(f"kafka://127.0.0.1:{daemon.kafka_port}", "users", "create", "made", typed="fourth secret\n") == (
+        "Made user made.\n"
     )
-    assert (made.returncode, made.stdout) == (0, "Made user made.\n"), made.stderr
     admin = AdminClient(login(daemon, "made", "fourth secret") | {"sasl.mechanism": "PLAIN"})
     assert admin.list_topics(timeout=WAIT_S).brokers
+
+
+@pytest.mark.parametrize("dialect", ["kafka", "native"])
+def test_the_command_makes_rules_that_hold_until_it_deletes_them(daemon: Daemon, dialect: str) -> None:
+    address = f"kafka://127.0.0.1:{daemon.kafka_port}" if dialect == "kafka" else f"127.0.0.1:{daemon.port}"
+    rules = ("--allow", "User:billing", "--group", dialect)
+    made = muster(address, "acls", "create", *rules, "--operation", "read", "--operation", "describe")
+    assert made.startswith("Made 2 access rules.")
+    muster(address, "acls", "create", "--allow", "User:billing", "--topic", "ord", "--prefixed", "--operation", "read")
+    consumer = Consumer(billing(daemon) | {"group.id": dialect})
+    assert commit(consumer)[0].error is None
+    assert len(json.loads(muster(address, "acls", "list", "--allow", "User:billing", "--json"))) >= 3
+    assert muster(address, "acls", "delete", *rules, "--yes").startswith("Deleted 2 access rules.")
+    assert code_of(lambda: commit(consumer)) == KafkaError.GROUP_AUTHORIZATION_FAILED
+    consumer.close()
+    assert muster(address, "acls", "delete", "--topic", "ord", "--prefixed").startswith("Deleted 1 access rule.")
+
+
+def test_beside_brokers_the_command_makes_rules_of_the_brokers(daemon: Daemon, tmp_path: Path) -> None:
+    plan = (
+        f"upstream.servers=127.0.0.1:{daemon.kafka_port}",
+        f"upstream.listener.ports={free_port()}",
+        f"upstream.sasl.username={ROOT}",
+        f"upstream.sasl.password={PASSWORD}",
+    )
+    with running(tmp_path / "front", *plan, with_kafka=True) as front:
+        rule = ("--deny", "User:eve", "--topic", "orders")
+        muster(f"kafka://127.0.0.1:{front.kafka_port}", "acls", "create", *rule, "--operation", "read")
+    deleted = muster(f"kafka://127.0.0.1:{daemon.kafka_port}", "acls", "delete", *rule)
+    assert deleted.startswith("Deleted 1 access rule.")

@@ -10,12 +10,20 @@ from urllib.error import HTTPError
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from coordinator.accounts.acls import CLUSTER_NAME, AclPatternType, AclPermission, AclResourceType
 from muster import Refused
 from muster.blocking.cluster import ClusterClient
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.acls import AclCreation, AclOperation, CreateAcls, CreateAclsReply
+from protocol.messages.acls import (
+    CLUSTER_NAME,
+    AclCreation,
+    AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
+    CreateAcls,
+    CreateAclsReply,
+)
 from protocol.messages.groups import Heartbeat, LeaveGroup, LeavingMember
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics

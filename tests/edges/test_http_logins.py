@@ -13,11 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.accounts.acls import CLUSTER_NAME, AclPatternType, AclPermission, AclResourceType
 from muster.blocking.cluster import ClusterClient
 from protocol.access_token import hash_of
 from protocol.errors import ErrorCode
-from protocol.messages.acls import AclCreation, AclOperation, CreateAcls, CreateAclsReply
+from protocol.messages.acls import (
+    CLUSTER_NAME,
+    AclCreation,
+    AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
+    CreateAcls,
+    CreateAclsReply,
+)
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 from tests.edges import logins

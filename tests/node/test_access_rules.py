@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from coordinator.accounts.acls import CLUSTER_NAME, Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.division import divide, merge_reply
 from coordinator.accounts.permission import CodeOf
 from coordinator.accounts.records import AclRecord
@@ -16,9 +16,13 @@ from coordinator.handlers.table import APIS, HANDLERS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
+    CLUSTER_NAME,
     AclBindingFilter,
     AclCreation,
     AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
     AlterUserScramCredentials,
     CreateAcls,
     DeleteAcls,

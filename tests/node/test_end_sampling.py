@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.records import AclRecord
 from coordinator.config.accounts import AuthorizerClass, Principals
 from coordinator.node.events import Call
 from coordinator.tasks.end_sampling import POLICY
 from protocol.messages import Message
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import DeleteGroups
 from protocol.messages.node import DescribeNode

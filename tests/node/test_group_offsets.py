@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.records import AclRecord
 from coordinator.config.accounts import AuthorizerClass, Principals
 from coordinator.http.lag.totals import GroupTotal, group_totals
@@ -18,7 +18,7 @@ from coordinator.runtime.slices import SLICE_US
 from coordinator.topics.embedded import EmbeddedTopics
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.messages import Message
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from protocol.messages.balanced import StartMember
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic

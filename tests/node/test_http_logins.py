@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.records import AclRecord, CredentialRecord, TokenRecord
 from coordinator.accounts.roles import Role
 from coordinator.accounts.scram import ScramMechanism
@@ -14,7 +14,7 @@ from coordinator.node.login_limits import BURST
 from protocol.access_token import hash_of, token_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.acls import AclOperation
+from protocol.messages.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import HttpLoginReply
 from tests.accounts.rig import NOW

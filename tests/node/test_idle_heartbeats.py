@@ -7,12 +7,12 @@ from unittest.mock import patch
 
 import pytest
 
-from coordinator.accounts.acls import AclPermission
 from coordinator.accounts.records import AclRecord
 from coordinator.groups.consumer import heartbeats
 from coordinator.node.events import Lost
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import AclPermission
 from protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,

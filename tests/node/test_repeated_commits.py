@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from coordinator.accounts.acls import AclPermission
 from coordinator.accounts.records import AclRecord
 from coordinator.handlers.repeated_commit import plan_of
 from coordinator.node.events import Lost
@@ -17,6 +16,7 @@ from coordinator.runtime.kinds.commit_plan import CommitPlan
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import AclPermission
 from protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigs, ResourceType
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import (

@@ -43,6 +43,8 @@ def test_at_the_native_listener() -> None:
     asked = encode_request(ApiVersions("client", "1"), 3, 1, "client")
     assert "a client of Kafka's" in violation(native(), asked)
     assert "an HTTP request" in violation(native(), b"GET / HTTP/1.1\r\n")
+    assert "a TLS handshake: there is no TLS here" in violation(native(), TLS)
+    assert "a TLS handshake" in violation(native(), TLS[:1])
 
 
 def test_nobody_is_named_who_is_not_known() -> None:

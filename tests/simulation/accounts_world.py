@@ -16,12 +16,12 @@ from typing import Any
 from msgspec import structs, to_builtins
 
 from bench.scram import MECHANISM
-from coordinator.accounts.acls import Acl, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.config.accounts import AuthorizerClass, Mechanisms, Principals
 from coordinator.config.config import Config
 from coordinator.config.keys import Secret
 from coordinator.node.events import PasswordGiven
-from protocol.messages.acls import AclOperation, AlterUserScramCredentials, CreateAcls
+from protocol.messages.acls import AclOperation, AclResourceType, AlterUserScramCredentials, CreateAcls
 from tests.simulation.accounts.administrator import Administrator
 from tests.simulation.accounts.bearers import OAUTHBEARER, Robot, TokenHolder, provider_keys
 from tests.simulation.accounts.bearers import SETTINGS as OAUTH_SETTINGS

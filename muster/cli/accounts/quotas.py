@@ -33,7 +33,9 @@ AllClients = Annotated[
 ]
 Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="The limit is for this address.")]
 AllIps = Annotated[bool, typer.Option("--default-ip", help="All addresses without a limit of their own, each.")]
-Limits = Annotated[list[str], typer.Argument(metavar="LIMIT=VALUE...", help="Such as commit_rate=100, a second.")]
+Limits = Annotated[
+    list[str], typer.Argument(metavar="LIMIT=VALUE...", help="Such as commit_rate=100, a second, or member_count=50.")
+]
 Names = Annotated[list[str], typer.Argument(metavar="LIMIT...")]
 
 
@@ -56,7 +58,7 @@ def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJso
         )
     elif entries:
         rows = ((_shown(one.entity), limit.key, _number(limit.value)) for one in entries for limit in one.values)
-        show_table(("WHOM", "LIMIT", "A SECOND"), sorted(rows))
+        show_table(("WHOM", "LIMIT", "VALUE"), sorted(rows))
     else:
         print("There are no limits: `muster quotas set --user NAME LIMIT=VALUE` makes one.")
 
@@ -73,7 +75,7 @@ def set_command(
     default_ip: AllIps = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Set limits: what a user, a client id or an address may use in a second."""
+    """Set limits: what a user, a client id or an address may use, in a second or at a time."""
     entity = _entity(user, default_user, client_id, default_client_id, ip, default_ip)
     _alter(ctx, bootstrap, entity, [_read(one) for one in limits])
     print(f"Set {', '.join(limits)} of {_shown(entity)}.")

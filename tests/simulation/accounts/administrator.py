@@ -6,12 +6,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bench.scram import NUMBER
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from protocol.access_token import hash_of, token_of
 from protocol.messages import Message
 from protocol.messages.acls import (
     AclBindingFilter,
     AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
     AlterUserScramCredentials,
     CreateAcls,
     DeleteAcls,

@@ -11,13 +11,16 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from bench.scram import ITERATIONS, NUMBER, SALT
-from coordinator.accounts.acls import Acl, AclPatternType, AclPermission, AclResourceType
+from coordinator.accounts.acls import Acl
 from coordinator.accounts.scram import ScramMechanism, credential_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.acls import (
     AclCreation,
     AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
     AlterUserScramCredentials,
     CreateAcls,
     ScramUpsertion,
