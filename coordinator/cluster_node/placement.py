@@ -68,10 +68,12 @@ class NodesPlacement(Placement):
         return True
 
     def expect(self, shard: int, now_ms: int) -> None:
+        """Let lookups of the shard wait for its next owner, unless they do already."""
         if self._settles_by_ms.get(shard, 0) <= now_ms:
             self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
 
     def settles_by_ms(self, shard: int) -> int:
+        """Return the time until which lookups of the shard wait, 0 if it is not known to move."""
         return self._settles_by_ms.get(shard, 0)
 
     def owner_of(self, shard: int) -> int:

@@ -52,11 +52,10 @@ def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, mome
     """Answer the lookup, or let it wait for the next owner of a shard."""
     settles_by_ms, now_ms = core.placement.settles_by_ms, moment.monotonic_ms
     moving = {shard: due_ms for shard in _shards_of(core, message) if (due_ms := settles_by_ms(shard)) > now_ms}
-    deadline_ms = max(moving.values(), default=0)
     if not moving:
         answer(core, ref, message)
         return
-    delayed = DelayedLookup(LookupReady(ref, message), core.placement, moving, deadline_ms)
+    delayed = DelayedLookup(LookupReady(ref, message), core.placement, moving, max(moving.values()))
     core.purgatory.try_complete_else_watch(delayed, map(MovedShardKey, moving))
 
 

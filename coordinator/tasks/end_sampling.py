@@ -36,7 +36,7 @@ POLICY: Final = Retain(
 _NEXT_SLICE_MS: Final = 5
 _WORK_A_SLICE: Final = 500
 """Partitions after which a slice ends; each topic of a group counts as several. They take half a millisecond, and
-heartbeats wait behind a slice."""
+heartbeats wait behind a slice. A large topic makes it longer: a slice ends with a whole sample."""
 _PARTITIONS_A_SAMPLE: Final = 2_000
 _WORK_A_TOPIC: Final = 10
 _MAX_AGE_MS, _STALE_MS = 1_000, 10_000
