@@ -67,6 +67,8 @@ class Story:
         self.gaps_s: dict[str, list[float]] = defaultdict(list)
         """Longest time without a commit by kind of fault, of each group that the faulty node had, or of all; also of
         the time before a node that was away was started again, since shards move once more when it joins."""
+        self.gaps_of_clients_s: dict[tuple[str, str], list[float]] = defaultdict(list)
+        """The same by kind of fault and client."""
         self._scene = scene
         self._offices = offices
         self._ease_s = ease_s
@@ -87,10 +89,16 @@ class Story:
         from_s = time.time()
         again_s = fault.happen()
         goes_on = self._until_all_commit(fault.what, time.time(), _PATIENCE_S)
-        of_node = self._gaps(fault, owners, from_s)
+        of_clients = {office.library: self._gaps(fault, owners, from_s, office=office) for office in self._offices}
+        of_node = [gap for gaps in of_clients.values() for gap in gaps]
         self.gaps_s[fault.kind] += of_node
+        for library, gaps in of_clients.items():
+            self.gaps_of_clients_s[fault.kind, library] += gaps
         if again_s is not None:
-            self.gaps_s[f"{fault.kind}, until it is back"] += self._gaps(fault, owners, from_s, again_s)
+            for office in self._offices:
+                self.gaps_s[f"{fault.kind}, until it is back"] += self._gaps(
+                    fault, owners, from_s, again_s, office=office
+                )
         moved = {
             clerk.group: self._causes(clerk.group, from_s) for clerk in self.clerks if clerk.moves > moves[clerk.group]
         }
@@ -110,12 +118,18 @@ class Story:
         return goes_on
 
     def _gaps(
-        self, fault: Fault, owners: Mapping[str, int | None], from_s: float, until_s: float = math.inf
+        self,
+        fault: Fault,
+        owners: Mapping[str, int | None],
+        from_s: float,
+        until_s: float = math.inf,
+        *,
+        office: Office,
     ) -> list[float]:
-        """Return the longest time without a commit of each group that the faulty node had, or of all. The time may
-        begin until then, and end later."""
+        """Return the longest time without a commit of each of the client's groups that the faulty node had, or of all.
+        The time may begin until then, and end later."""
         found = []
-        for clerk in self.clerks:
+        for clerk in office.clerks.values():
             if fault.node in (None, owners[clerk.group]):
                 times = clerk.acknowledged_s
                 found += gaps_of([times[: bisect_right(times, until_s) + 1]], from_s)
@@ -243,6 +257,8 @@ def _summary(story: Story, plan: Plan) -> list[str]:
     for kind, gaps in sorted(story.gaps_s.items()):
         told = " | ".join(f"{quantile(gaps, share):.2f} s" for share in (0.5, 0.99, 1))
         print(f"| {kind} | {len(gaps)} | {told} |")
+    for (kind, library), gaps in sorted(story.gaps_of_clients_s.items()):
+        print(f"{kind}, {library}: " + " / ".join(f"{quantile(gaps, share):.2f}" for share in (0.5, 0.99)) + " s")
     commits = sum(len(clerk.acknowledged_s) for clerk in story.clerks)
     print(f"{commits:,} commits of {len(story.clerks)} groups acknowledged", flush=True)
     limits = (("kill -9", plan.within_s), ("planned stop", plan.stopped_within_s))
