@@ -53,9 +53,13 @@ class Placement:
         now."""
         return self._self(dialect)
 
-    def settles_by_ms(self, shard: int) -> int:
-        """Clock reading until which a client should wait for the shard's next coordinator; 0 if the present one
-        serves."""
+    def is_moving(self, shard: int) -> bool:
+        """Return true if a client should wait for the shard's next coordinator."""
+        return False
+
+    def settles_by_ms(self, shard: int, now_ms: int) -> int:
+        """Clock reading until which a client that asks now should wait for the shard's next coordinator; 0 if the
+        present one serves."""
         return 0
 
     def is_listed_by(self, shard: int, broker: int) -> bool:

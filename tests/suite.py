@@ -38,7 +38,7 @@ UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
 LEFT_OUT = ("interop", "simulation", "spark")
 """Folders, besides the edges, that a quick run leaves out."""
 EDGES_CACHE = ".pytest_cache/edges"
-"""Where pytest notes which of the edges failed; a cache of their own, since other tests run beside them."""
+"""Folder where pytest notes which of the edges failed: one of their own, since other tests run beside them."""
 ALL_EDGES = [
     *PYTEST,
     "--no-loadscope-reorder",
@@ -52,7 +52,7 @@ ALL_EDGES = [
 SHORT_EDGES = [*ALL_EDGES, "-m", "not long"]
 """Clusters of Spark, which need processors, are long; the others mostly wait."""
 MOST_AGAIN = 5
-"""How many failures at most can be those of a machine that had no time for a process."""
+"""Largest number of failures that can be those of a machine that had no time for a process."""
 FOLDERS = [
     "cluster_node",
     "groups",

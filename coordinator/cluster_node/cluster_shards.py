@@ -14,6 +14,8 @@ from coordinator.cluster_node.events import (
     LeaseRenewed,
     LogProblems,
     NewsReceived,
+    NodeEnded,
+    NodeReached,
     NodesFound,
     ShardChanged,
 )
@@ -75,7 +77,9 @@ class ClusterShards:
         """Handle the events of the shards and of the nodes' group. `share` is called with the addresses that all nodes
         return to their clients."""
         self._node = node
-        placement = self._placement = node.core.placement = NodesPlacement(node.core.placement, self._is_served)
+        placement = self._placement = node.core.placement = NodesPlacement(
+            node.core.placement, self._is_served, self._settings.session_ms
+        )
 
         def found(event: NodesFound, moment: Moment) -> None:
             self._settled(placement.found(event, moment.monotonic_ms), moment)
@@ -87,6 +91,8 @@ class ClusterShards:
             LeaseRenewed: self._lease_renewed,
             LeaseEnded: self._lease_ended,
             NodesFound: found,
+            NodeEnded: self._node_ended,
+            NodeReached: self._node_reached,
             LogProblems: self._problems,
             NewsReceived: self._on_news,
         }
@@ -125,6 +131,13 @@ class ClusterShards:
 
     def _lease_ended(self, event: LeaseEnded, moment: Moment) -> None:
         self.lease.end()
+
+    def _node_ended(self, event: NodeEnded, moment: Moment) -> None:
+        self._placement.ended(event.node_id, moment.monotonic_ms)
+        self._moves.ended(event.node_id, moment.boot_ms)
+
+    def _node_reached(self, event: NodeReached, moment: Moment) -> None:
+        self._placement.reached(event.node_id, moment.monotonic_ms)
 
     def _problems(self, event: LogProblems, moment: Moment) -> None:
         core = self._node.core

@@ -32,6 +32,19 @@ class NodesFound(Event):
     unsettled_boot_ms: int = -1
 
 
+class NodeEnded(Event):
+    """The process of this node has ended: its listener closed an open connection and refuses new ones. The nodes' group
+    may count it as a member for a session."""
+
+    node_id: int
+
+
+class NodeReached(Event):
+    """This node, of which `NodeEnded` told, accepts connections again."""
+
+    node_id: int
+
+
 class NewsReceived(Event):
     """Notifications of other nodes, or of this one before its start, in order."""
 

@@ -18,10 +18,12 @@ _GROUPS_A_PIECE, _WORK_A_GROUP = 100, 20
 
 
 class _LostOwner(NamedTuple):
-    """The owner of a shard in the last table of owners, and the time when this node learnt that it has left."""
+    """The owner of a shard in the last table of owners, and since when its groups have no coordinator. `has_ended`: its
+    process is known to have ended then; otherwise it was silent from then on."""
 
     node_id: int
-    noticed_boot_ms: int
+    since_boot_ms: int
+    has_ended: bool
 
 
 class ShardMoves:
@@ -32,14 +34,26 @@ class ShardMoves:
         self._owners: tuple[int, ...] = ()
         self._lost: dict[int, _LostOwner] = {}
         self._let_go: dict[int, LetGo] = {}
+        self._ended_boot_ms: dict[int, int] = {}
+        """Times at which this node learnt that the process of a member had ended."""
 
     def found(self, event: NodesFound) -> None:
         """Note the nodes that have left and whose shards have another owner now."""
         present = {node.node_id for node in event.nodes}
         for shard, (before, now) in enumerate(zip(self._owners, event.owners, strict=False)):
-            if before not in {now, NOBODY, *present} and event.unsettled_boot_ms >= 0:
-                self._lost[shard] = _LostOwner(before, event.unsettled_boot_ms)
+            if before in {now, NOBODY} or event.unsettled_boot_ms < 0:
+                continue
+            silent_ms = event.unsettled_boot_ms - self._session_ms
+            ended_ms = self._ended_boot_ms.get(before, -1)
+            if ended_ms >= silent_ms - self._session_ms:  # it was found out before the group knew, a session at most
+                self._lost[shard] = _LostOwner(before, ended_ms, has_ended=True)
+            elif before not in present:
+                self._lost[shard] = _LostOwner(before, silent_ms, has_ended=False)
         self._owners = event.owners
+
+    def ended(self, node_id: int, boot_ms: int) -> None:
+        """Note that the process of a node has ended."""
+        self._ended_boot_ms[node_id] = boot_ms
 
     def let_go(self, news: LetGo) -> None:
         """Note that a node handed a shard over as planned."""
@@ -66,8 +80,9 @@ class ShardMoves:
         if let_go is not None and let_go.tag == owned.before_tag:
             took_ms, why = max(moment.wall_ms - let_go.wall_ms, 0), f"node {before} handed it over"
         elif lost is not None and lost.node_id == before != node_id:
-            took_ms = moment.boot_ms - lost.noticed_boot_ms + self._session_ms
-            why = f"node {before} was silent for the session of the nodes, {_seconds(self._session_ms)}"
+            took_ms = moment.boot_ms - lost.since_boot_ms
+            silent = f"was silent for the session of the nodes, {_seconds(self._session_ms)}"
+            why = f"node {before} {'ended' if lost.has_ended else silent}"
         else:
             took_ms, why = -1, ""
         moved = f"back to node {node_id}" if before == node_id else f"from node {before} to node {node_id}"

@@ -10,32 +10,41 @@ from coordinator.placement import AdvertisedAddress, Placement
 
 _SETTLES_WITHIN_MS: Final = 2_000
 """Time for which lookups wait for the node that takes a shard over; then the last known state answers them."""
+_REPLAYS_WITHIN_MS: Final = 1_000
+"""Time for which lookups wait after the session of a node that has ended."""
 
 
 class NodesPlacement(Placement):
     """Placement by the last known state of the nodes' group; `own` has this node's share of everything else.
 
     News of the nodes tell earlier than the group that an owner has let a shard go, and that the next one serves it.
-    They may be late or missing, so they only delay lookups for a while, and end that.
+    They may be late or missing, so they only delay lookups for a while, and end that. While the process of an owner has
+    ended and the group still counts it as a member, nobody is sent there: lookups wait for the rest of its session.
 
     Kafka's clients keep one address per node id, and brokers use some ids: so coordinators have other ids, with the
     address of the node.
     """
 
-    def __init__(self, own: Placement, is_served: Callable[[int], bool]) -> None:
-        """`is_served` returns true if this node serves a shard now, which may just have been assigned to it."""
+    def __init__(self, own: Placement, is_served: Callable[[int], bool], session_ms: int) -> None:
+        """`is_served` returns true if this node serves a shard now, which may just have been assigned to it.
+        `session_ms`: the session timeout of the nodes' group."""
         super().__init__(own.node_id, own.shards, own.addresses)
         self._is_served = is_served
+        self._session_ms = session_ms
         self._own = own
         self._nodes: dict[int, NodeView] = {}
         self._owners: tuple[int, ...] = ()
         self._servers: dict[int, Taken] = {}
         """The node that serves each shard, as far as news tell."""
         self._settles_by_ms: dict[int, int] = {}
+        self._ended: set[int] = set()
+        """Members whose process has ended."""
 
     def found(self, event: NodesFound, now_ms: int) -> list[int]:
         """Replace the known members and owners. Return the shards whose owner is known to serve now."""
-        self._nodes = {node.node_id: node for node in event.nodes}
+        known, self._nodes = self._nodes, {node.node_id: node for node in event.nodes}
+        # A node that came back at the same addresses is watched on, and `reached` tells of it.
+        self._ended = {node_id for node_id in self._ended if self._nodes.get(node_id) == known[node_id]}
         before, self._owners = self._owners, event.owners
         settled = []
         for shard, owner in enumerate(event.owners):
@@ -61,19 +70,39 @@ class NodesPlacement(Placement):
         if server is not None and server.tag > news.tag:
             return False
         self._servers[shard] = news
-        if not self._settles_by_ms.pop(shard, 0):
+        if not self._owners or not self._settles_by_ms.pop(shard, 0):
             return False
         if news.node_id in self._nodes and shard < len(self._owners):
             self._owners = (*self._owners[:shard], news.node_id, *self._owners[shard + 1 :])
         return True
+
+    def ended(self, node_id: int, now_ms: int) -> None:
+        """Let lookups of the node's groups wait: its process has ended."""
+        if node_id in self._nodes:
+            self._ended.add(node_id)
+            for shard in self._shards_of(node_id):
+                self._settles_by_ms[shard] = now_ms + self._session_ms + _REPLAYS_WITHIN_MS
+
+    def reached(self, node_id: int, now_ms: int) -> None:
+        """Name the node again, after a wait: if it is a new process, the group is about to move its shards."""
+        self._ended.discard(node_id)
+        for shard in self._shards_of(node_id):
+            self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
+
+    def _shards_of(self, node_id: int) -> list[int]:
+        return [shard for shard, owner in enumerate(self._owners) if owner == node_id]
 
     def expect(self, shard: int, now_ms: int) -> None:
         """Let lookups of the shard wait for its next owner, unless they do already."""
         if self._settles_by_ms.get(shard, 0) <= now_ms:
             self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
 
-    def settles_by_ms(self, shard: int) -> int:
-        """Return the time until which lookups of the shard wait, 0 if it is not known to move."""
+    def is_moving(self, shard: int) -> bool:
+        return shard in self._settles_by_ms
+
+    def settles_by_ms(self, shard: int, now_ms: int) -> int:
+        if not self._owners or self.owner_of(shard) in self._ended:
+            self.expect(shard, now_ms)
         return self._settles_by_ms.get(shard, 0)
 
     def owner_of(self, shard: int) -> int:
@@ -90,7 +119,11 @@ class NodesPlacement(Placement):
 
     def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress | None:
         owner = self._nodes.get(self.owner_of(shard))
-        if owner is None or (owner.node_id == self.node_id and not self._is_served(shard)):
+        if (
+            owner is None
+            or owner.node_id in self._ended
+            or (owner.node_id == self.node_id and not self._is_served(shard))
+        ):
             return None
         return _address(owner, dialect)
 

@@ -42,7 +42,7 @@ class DelayedLookup(DelayedOperation[LookupReady]):
         self.deadline_ms = deadline_ms
 
     def is_satisfied(self) -> bool:
-        return not any(map(self._placement.settles_by_ms, self._shards))
+        return not any(map(self._placement.is_moving, self._shards))
 
     def completed(self) -> LookupReady:
         return self._ready
@@ -51,7 +51,7 @@ class DelayedLookup(DelayedOperation[LookupReady]):
 def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
     """Answer the lookup, or let it wait for the next owner of a shard."""
     settles_by_ms, now_ms = core.placement.settles_by_ms, moment.monotonic_ms
-    moving = {shard: due_ms for shard in _shards_of(core, message) if (due_ms := settles_by_ms(shard)) > now_ms}
+    moving = {shard: due_ms for shard in _shards_of(core, message) if (due_ms := settles_by_ms(shard, now_ms)) > now_ms}
     if not moving:
         answer(core, ref, message)
         return

@@ -1,7 +1,7 @@
 """Lookups of groups whose shard moves from node to node: when they wait, and for whom."""
 
 from coordinator.cluster_log.events import OwnershipGiven, OwnershipRevoked
-from coordinator.cluster_node.events import NewsReceived, NodesFound, ShardChanged
+from coordinator.cluster_node.events import NewsReceived, NodeEnded, NodeReached, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import LetGo, NodeView, Taken
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
@@ -76,7 +76,7 @@ def test_late_news_of_an_earlier_owner_settle_nothing() -> None:
     placement.taken(Taken(0, 12, 1))
     placement.let_go(LetGo(0, 12, 0), 5_000)
     assert not placement.taken(Taken(0, 11, 2))
-    assert placement.settles_by_ms(0)
+    assert placement.is_moving(0)
     assert placement.taken(Taken(0, 13, 3))
     assert placement.owner_of(0) == 3
 
@@ -86,3 +86,60 @@ def test_a_group_id_that_is_too_long_waits_for_no_shard() -> None:
     first.step(NewsReceived(tuple(LetGo(shard, 9_999, 0) for shard in range(SHARDS))))
     assert first.ask(FindCoordinator((GROUP,))) is None
     assert first.ask(FindCoordinator(("x" * (LONGEST_GROUP_ID + 1),))) is not None
+
+
+def test_nobody_is_sent_to_a_node_whose_process_has_ended() -> None:
+    _, _, second, shard = two_nodes()
+    second.pass_ms(3_000)
+    assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(1, ErrorCode.NONE)]
+    second.step(NodeEnded(1))
+    for wait_ms in (SETTINGS.session_ms + 500, 1_500):  # for its session; then for a while, should its client ask again
+        call = second.send(FindCoordinator((GROUP,)))
+        second.pass_ms(wait_ms)
+        assert call not in second.replied
+        second.pass_ms(1_000)
+        assert looked_up(second.replied[call]) == [(-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    call = second.send(FindCoordinator((GROUP,)))
+    second.step(NodesFound(views(2), (2,) * SHARDS))
+    assert call not in second.replied, "the next owner does not serve yet"
+    second.step(ShardChanged(shard, OwnershipGiven()))
+    second.rest()
+    assert looked_up(second.replied[call]) == [(2, ErrorCode.NONE)]
+
+
+def test_a_node_that_is_reached_again_is_named_after_a_wait() -> None:
+    _, _, second, _ = two_nodes()
+    second.pass_ms(3_000)
+    second.step(NodeEnded(1))
+    second.step(NodeReached(1))
+    call = second.send(FindCoordinator((GROUP,)))
+    assert call not in second.replied, "a new process has no shards yet"
+    second.pass_ms(2_500)
+    assert looked_up(second.replied[call]) == [(1, ErrorCode.NONE)]
+    assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(1, ErrorCode.NONE)]
+
+
+def test_a_node_that_comes_back_elsewhere_counts_as_living() -> None:
+    _, _, second, _ = two_nodes()
+    second.step(NodeEnded(1))
+    elsewhere = NodeView(1, {"native": ("n1", 10)})
+    second.step(NodesFound((elsewhere, *views(2)), (1,) * SHARDS))
+    second.pass_ms(3_000)
+    assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(1, ErrorCode.NONE)]
+    second.step(NodeEnded(7))
+    second.step(NodesFound(views(1, 2, 7), (7,) * SHARDS))
+    second.pass_ms(3_000)
+    assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(7, ErrorCode.NONE)], "the end of one that had left"
+
+
+def test_a_lookup_at_a_node_that_starts_waits_for_the_table_of_owners() -> None:
+    cluster = Cluster()
+    node = cluster.start(1)
+    call = node.send(FindCoordinator((GROUP,)))
+    assert call not in node.replied
+    node.step(NewsReceived((Taken(node.node.core.placement.shard_of(GROUP), 5, 2),)))
+    assert call not in node.replied
+    node.step(NodesFound(views(1, 2), (2,) * SHARDS))
+    node.rest()
+    assert looked_up(node.replied[call]) == [(2, ErrorCode.NONE)]
+    assert looked_up(node.ask(FindCoordinator(("x" * (LONGEST_GROUP_ID + 1),)))) == [(-1, ErrorCode.INVALID_GROUP_ID)]

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.cluster_log.events import OwnershipRevoked
-from coordinator.cluster_node.events import NewsReceived, ShardChanged
+from coordinator.cluster_node.events import NewsReceived, NodeEnded, NodeReached, ShardChanged
 from coordinator.cluster_node.nodes import LetGo, Taken
 from coordinator.records.records import Note
 from protocol.messages.groups import ListAudit, ListAuditReply, ListedNote, ListNotes, ListNotesReply
@@ -53,6 +53,34 @@ def test_what_happened_at_a_killed_node_is_told_by_the_next_and_so_is_the_move()
     newest = moved(two)
     assert newest.detail == "from node 1 to node 2, 6.4 s, node 1 was silent for the session of the nodes, 6.0 s"
     assert (newest.took_ms, newest.members, newest.generation_id, newest.group_state) == (6_400, 1, 1, "Stable")
+
+
+def test_a_node_whose_process_was_seen_to_end_is_not_called_silent() -> None:
+    cluster, one = owner()
+    two = cluster.start(2)
+    cluster.give_all(one)
+    joined(one, "a")
+    cluster.nodes.remove(one)
+    two.step(NodeEnded(1))
+    cluster.now_ms += 1_000
+    two.beat()
+    cluster.give_all(two, cluster.now_ms)  # its successor had it removed from the group
+    assert moved(two).detail == "from node 1 to node 2, 1.0 s, node 1 ended"
+    assert moved(two).took_ms == 1_000
+
+
+def test_that_a_process_ended_long_ago_explains_no_move() -> None:
+    cluster, one = owner()
+    two = cluster.start(2)
+    cluster.give_all(one)
+    joined(one, "a")
+    two.step(NodeEnded(1))
+    two.step(NodeReached(1))
+    cluster.nodes.remove(one)
+    cluster.now_ms += 3 * SESSION_MS
+    two.beat()
+    cluster.give_all(two, cluster.now_ms)
+    assert moved(two).detail.endswith("node 1 was silent for the session of the nodes, 6.0 s")
 
 
 def test_a_planned_move_is_told_with_the_time_since_the_shard_was_handed_over() -> None:

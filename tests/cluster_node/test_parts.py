@@ -28,7 +28,7 @@ from protocol.messages.offsets import (
     OffsetFetchTopicReply,
 )
 from tests.cluster_log.rig import pairs_in
-from tests.cluster_node.rig import SHARDS
+from tests.cluster_node.rig import SESSION_MS, SHARDS
 from tests.cluster_node.test_service import committing, joined, owner
 
 MOVED = ErrorCode.NOT_COORDINATOR
@@ -144,7 +144,7 @@ class ErrorReplyless(Message):
 
 
 def placed(*nodes: NodeView, owners: tuple[int, ...] = ()) -> NodesPlacement:
-    placement = NodesPlacement(Placement(1, SHARDS, {"native": ("own", 9)}), lambda shard: shard != 1)
+    placement = NodesPlacement(Placement(1, SHARDS, {"native": ("own", 9)}), lambda shard: shard != 1, SESSION_MS)
     placement.found(NodesFound(nodes, owners), 1_000)
     return placement
 
@@ -190,16 +190,16 @@ def test_a_shard_that_moves_settles_when_its_next_owner_serves_or_after_a_while(
     views = node_view(1, 0), node_view(2, 0), node_view(3, 0)
     placement = placed(*views, owners=(2, 2, 2))
     for shard in range(SHARDS):
-        assert placement.settles_by_ms(shard) == 3_000, "nobody has told that it serves"
+        assert placement.settles_by_ms(shard, 1_000) == 3_000, "nobody has told that it serves"
         assert placement.taken(Taken(shard, 10, 2))
-        assert not placement.settles_by_ms(shard)
+        assert not placement.is_moving(shard)
     placement.let_go(LetGo(0, 10, 0), 5_000)
     assert placement.found(NodesFound(views, (-1, 2, 2)), 5_100) == []
     assert placement.found(NodesFound(views, (3, 2, 2)), 5_200) == []
-    assert [placement.settles_by_ms(shard) for shard in range(SHARDS)] == [7_000, 0, 0]
-    assert placement.taken(Taken(0, 20, 3)) and not placement.settles_by_ms(0)
+    assert [placement.settles_by_ms(shard, 5_200) for shard in range(SHARDS)] == [7_000, 0, 0]
+    assert placement.taken(Taken(0, 20, 3)) and not placement.is_moving(0)
     assert placement.found(NodesFound(views, (3, 3, 2)), 9_000) == [], "that of a node that was killed"
-    assert placement.settles_by_ms(1) == 11_000
+    assert placement.settles_by_ms(1, 9_000) == 11_000
 
 
 def test_late_news_of_a_shard_move_nothing() -> None:
@@ -208,9 +208,9 @@ def test_late_news_of_a_shard_move_nothing() -> None:
     assert placement.taken(Taken(0, 20, 2))
     placement.let_go(LetGo(0, 10, 0), 5_000)
     assert not placement.taken(Taken(0, 10, 3))
-    assert not placement.settles_by_ms(0) and placement.owner_of(0) == 2
+    assert not placement.is_moving(0) and placement.owner_of(0) == 2
     assert not placement.taken(Taken(0, 30, 3)) and placement.owner_of(0) == 2, "the nodes' group decides"
-    assert placement.found(NodesFound(views, (3, 2, 3)), 6_000) == [] and not placement.settles_by_ms(0)
+    assert placement.found(NodesFound(views, (3, 2, 3)), 6_000) == [] and not placement.is_moving(0)
 
 
 def test_a_node_that_has_left_learns_the_next_owners_from_their_news() -> None:
@@ -229,10 +229,10 @@ def test_the_table_that_comes_after_the_news_settles_the_shard_too() -> None:
     assert not placement.taken(Taken(7, 3, 2)), "news of a cluster with more shards"
     placement.taken(Taken(2, 12, 2))
     placement.let_go(LetGo(2, 12, 0), 5_000)
-    assert placement.settles_by_ms(2) == 7_000
+    assert placement.settles_by_ms(2, 5_000) == 7_000
     placement.taken(Taken(2, 14, 2))
     assert placement.owner_of(2) == 2 and placement.found(NodesFound(views, (1, 1, 2)), 5_100) == []
-    assert not placement.settles_by_ms(2)
+    assert not placement.is_moving(2)
 
 
 def test_offsets_of_deleted_topics_in_shards_of_other_nodes_hold_up_no_cleanup() -> None:

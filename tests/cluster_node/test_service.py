@@ -86,9 +86,10 @@ def test_a_node_that_was_given_nothing_serves_nobody() -> None:
     assert node.states == {ShardState.UNLOADED}
     assert error_of(node.ask(committing("a", 1))) is MOVED
     assert fetched(node.ask(fetching("a"))) == [MOVED]
-    found = node.ask(FindCoordinator(("a",)))
-    assert isinstance(found, FindCoordinatorReply)
-    assert found.coordinators[0].error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    call = node.send(FindCoordinator(("a",)))
+    assert call not in node.replied, "it is about to learn who has been"
+    node.pass_ms(2_500)
+    assert looked_up(node.replied[call]) == [(-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
 
 
 def test_every_node_names_the_owner_of_a_shard() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from coordinator.config.config import ConfigError
 from coordinator.gateway.cluster.log_topics import PROOF_TOPIC
 from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
+from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
 from interop.log_node import LogNode
@@ -29,22 +31,34 @@ from tests.edges.test_cluster_log_requests import link_to
 SHARDS = 4
 SETTINGS = ClusterLogSettings(session_ms=30_000)
 LEAVES_WITHIN_S = 8.0
+NOWHERE = Path("/nowhere")
+"""Data folder of a node that remembers nothing."""
 _PATIENCE_S = 90
 
 
 class Staged:
     """A node and its edge, and what the node said."""
 
-    def __init__(self, kafka: FakeKafka, node_id: int, settings: ClusterLogSettings = SETTINGS) -> None:
+    def __init__(
+        self, kafka: FakeKafka, node_id: int, settings: ClusterLogSettings = SETTINGS, folder: Path = NOWHERE
+    ) -> None:
         self.said: list[str] = []
         self.node = LogNode(SHARDS, settings, self.said.append)
-        plan = ClusterPlan(node_id, SHARDS, 3, "__muster_nodes", 100, FollowedShards.ALL, settings, LEAVES_WITHIN_S)
+        plan = ClusterPlan(
+            folder, node_id, SHARDS, 3, "__muster_nodes", 100, FollowedShards.ALL, settings, LEAVES_WITHIN_S
+        )
         self.edge = ClusterEdge(self.node, plan, link_to(kafka))
         self.view = NodeView(node_id, {"kafka": ("127.0.0.1", node_id)})
 
     @property
     def serves(self) -> set[int]:
         return {shard.core.index for shard in self.node.shards if shard.core.is_serving}
+
+    async def die(self) -> None:
+        """End as after `kill -9`: without leaving the group."""
+        self.edge._has_left = True
+        await self.edge.stop()
+        self.node.stop()
 
     def numbers(self) -> list[int]:
         return [shard.number for shard in self.node.shards]
@@ -113,6 +127,38 @@ async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() ->
         assert len(kafka.all_asked(LeaveGroup)) == 1
         await again.edge.stop()
         again.node.stop()
+
+
+async def test_the_next_process_of_a_killed_node_ends_its_membership(tmp_path: Path) -> None:
+    async with fake_kafka(brokers=3) as kafka, nodes(kafka, 2) as (other,):
+        killed = Staged(kafka, 1, folder=tmp_path)
+        await killed.edge.start(killed.view)
+        await _soon(lambda: len(killed.serves) == 2)
+        await killed.die()
+        link = link_to(kafka)
+        await Predecessor(tmp_path, "__muster_nodes").evict(link, ("127.0.0.1", 3))
+        await link.stop()
+        assert not kafka.all_asked(LeaveGroup), "a copy of the folder that serves elsewhere removes nobody"
+        again = Staged(kafka, 1, folder=tmp_path)
+        await again.edge.start(again.view)
+        ((_, _, left),) = kafka.all_asked(LeaveGroup)
+        assert isinstance(left, LeaveGroup)
+        try:
+            await _soon(lambda: len(again.serves) == 2 == len(other.serves))  # in less than the session of 30 s
+        finally:
+            await again.edge.stop()
+            again.node.stop()
+
+
+async def test_a_record_of_the_last_process_that_cannot_be_read_is_of_no_account(tmp_path: Path) -> None:
+    (tmp_path / "upstream-nodes-member").write_bytes(b"half a rec")
+    async with fake_kafka(brokers=3) as kafka:
+        one = Staged(kafka, 1, folder=tmp_path)
+        await one.edge.start(one.view)
+        await _soon(lambda: len(one.serves) == SHARDS)
+        assert not kafka.all_asked(LeaveGroup)
+        await one.edge.stop()
+        one.node.stop()
 
 
 async def test_nodes_keep_their_shards_when_the_coordinator_and_leaders_move() -> None:
@@ -191,7 +237,7 @@ async def test_a_request_of_a_shard_comes_back_as_an_event_of_that_shard() -> No
                 heard.append(event)
 
         edge = ClusterEdge(
-            Heard(), ClusterPlan(1, SHARDS, 3, "nodes", 100, FollowedShards.ALL, SETTINGS), link_to(kafka)
+            Heard(), ClusterPlan(NOWHERE, 1, SHARDS, 3, "nodes", 100, FollowedShards.ALL, SETTINGS), link_to(kafka)
         )
         carried[ShardRequest](ShardRequest(AskProducerId(2, 17)))
         assert not heard  # a node is never stepped in the middle of a step

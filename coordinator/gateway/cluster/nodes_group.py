@@ -154,6 +154,11 @@ class NodesGroup:
         return self.table is not None and len(self.table.nodes) > 1
 
     @property
+    def member_id(self) -> str:
+        """Member id in the nodes' group; empty while its coordinator has given none."""
+        return self._membership.member_id
+
+    @property
     def is_closed(self) -> bool:
         """True once the member has left."""
         return self._membership.is_closed

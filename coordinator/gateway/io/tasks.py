@@ -15,11 +15,12 @@ class Tasks:
         self._name = name
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the work."""
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run the work; return its task, which may be cancelled."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

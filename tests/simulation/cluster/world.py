@@ -336,7 +336,14 @@ class ClusterWorld:
         if node is not None:
             node.is_alive = False
             self.mark("nodes killed")
-            self.after(self._random.choice((300, 3_000, 15_000)), self._start_node)
+            again_ms = self._random.choice((300, 3_000, 15_000))
+            self.after(again_ms, self._start_node)
+            if again_ms == 300:  # with the data folder of the node, from which its successor knows the member
+                self.after(again_ms, lambda: self._evict_predecessor(node))
+
+    def _evict_predecessor(self, node: SimNode) -> None:
+        self._group.leave(node.member)
+        self.mark("members removed by their successor")
 
     def _stop(self) -> None:
         node = self._somebody()

@@ -4,8 +4,11 @@ and the nodes' group."""
 import asyncio
 import contextlib
 import random
+import ssl
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import structlog
@@ -13,7 +16,7 @@ import structlog
 from coordinator.cluster_log.events import ShardEvent
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
 from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
-from coordinator.cluster_node.events import LogProblems, NewsReceived, ShardChanged
+from coordinator.cluster_node.events import LogProblems, NewsReceived, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import NodeView, Taken
 from coordinator.config.config import ConfigError
 from coordinator.gateway.cluster.nodes_group import FollowedShards, NodesGroup, NodesGroupSettings
@@ -23,6 +26,8 @@ from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.cluster.log_requests import LogRequests
 from coordinator.gateway.io.cluster.member import NodesMember
 from coordinator.gateway.io.cluster.notes_topic import NotesTopic
+from coordinator.gateway.io.cluster.peers import Peers
+from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.gateway.io.cluster.preparation import Preparation
 from coordinator.gateway.io.tasks import Tasks
 from coordinator.node.effects import Effect
@@ -47,6 +52,7 @@ class NodeServer(Protocol):
 class ClusterPlan(NamedTuple):
     """Configuration of the edge. `copies`: replicas of topics that it makes."""
 
+    folder: Path
     node_id: int
     shards: int
     copies: int
@@ -58,6 +64,8 @@ class ClusterPlan(NamedTuple):
     """Time for which a node that hands over its shards waits for brokers that do not answer."""
     notes_bytes: int = 32 << 20
     """Size of the topic of notes."""
+    peers_tls: Callable[[], ssl.SSLContext] | None = None
+    """Makes the context of a connection to another node's HTTP listener; None: plaintext."""
 
 
 class ClusterEdge:
@@ -70,6 +78,8 @@ class ClusterEdge:
         self._requests = LogRequests(link, OFFSETS_LOG_TOPIC, self._answer)
         self._incarnation = f"{time.time_ns():020}-{random.getrandbits(32):08x}"
         self._notes = NotesTopic(link, self._incarnation, self._on_news)
+        self._peers = Peers(plan.node_id, plan.peers_tls, server.happen)
+        self._predecessor = Predecessor(plan.folder, plan.group_id)
         self._tasks = Tasks("ClusterEdge")
         self._member: NodesMember | None = None
         self._has_left = False
@@ -104,13 +114,15 @@ class ClusterEdge:
         """Join the nodes' group, and return once the shards' owners are known. The node must be running. Raises
         ConfigError."""
         await self.prepare()
+        await self._predecessor.evict(self._link, node.addresses["kafka"])
         await self._notes.start(_NOTES_WITHIN_S)
         plan = self._plan
         settings = NodesGroupSettings(
             plan.group_id, OFFSETS_LOG_TOPIC, plan.settings.session_ms, plan.heartbeat_ms, plan.follows
         )
         group = NodesGroup(settings, Candidate(node, self._incarnation), random.random)
-        member = self._member = NodesMember(group, self._link, self._server.happen)
+        record = partial(self._predecessor.record, kafka=node.addresses["kafka"])
+        member = self._member = NodesMember(group, self._link, self._on_member_event, record)
         member.start()
         while not group.is_placed:
             if refusal := group.problem:
@@ -133,6 +145,11 @@ class ClusterEdge:
             await member.changed.wait()
             member.changed.clear()
 
+    def _on_member_event(self, event: Event) -> None:
+        self._server.happen(event)
+        if isinstance(event, NodesFound):
+            self._peers.found(event.nodes)
+
     # --- the end ---
 
     async def leave(self) -> None:
@@ -150,6 +167,7 @@ class ClusterEdge:
     async def stop(self) -> None:
         """Leave, and close the connections."""
         await self.leave()
+        await self._peers.stop()
         if self._member is not None:
             await self._member.stop()
         await self._requests.stop()

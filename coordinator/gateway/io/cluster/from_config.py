@@ -1,6 +1,7 @@
 """EDGE: builds a node's part in the cluster's log from the configuration."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from coordinator import __version__
 from coordinator.cluster_log.settings import ClusterLogSettings
@@ -11,6 +12,7 @@ from coordinator.config.config import Config
 from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.gateway.io.cluster.link import ClusterLink
+from coordinator.gateway.io.security import nodes_tls
 from coordinator.gateway.io.supervisor import Supervisor
 from coordinator.io.server import Server, read_clock
 
@@ -28,7 +30,9 @@ class ClusterPart:
             return
         settings = ClusterLogSettings(session_ms=config.upstream_nodes_session_timeout_ms, node_id=config.node_id)
         self.shards = ClusterShards(settings, read_clock(), config.max_unflushed_bytes)
+        peers_tls = nodes_tls(config)
         plan = ClusterPlan(
+            Path(config.data_dir),
             config.node_id,
             config.offsets_topic_num_partitions,
             config.upstream_log_replication_factor,
@@ -37,6 +41,7 @@ class ClusterPart:
             FollowedShards(config.standby_shards.value),
             settings,
             notes_bytes=config.journal_retention_bytes,
+            peers_tls=None if peers_tls is None else peers_tls.context,
         )
         servers = [(server.host, server.port) for server in config.upstream_servers.all]
         self._edge = ClusterEdge(server, plan, ClusterLink(servers, beside.open_client, beside.cluster_mismatch))

@@ -24,13 +24,18 @@ def boot_ms() -> int:
 
 
 class NodesMember:
-    """Runs the group. `happen` is called with its events; `changed` is set after each step."""
+    """Runs the group. `happen` is called with its events, `named` with each member id that it is given; `changed` is
+    set after each step."""
 
-    def __init__(self, group: NodesGroup, link: ClusterLink, happen: Callable[[Event], None]) -> None:
+    def __init__(
+        self, group: NodesGroup, link: ClusterLink, happen: Callable[[Event], None], named: Callable[[str], None]
+    ) -> None:
         self.group = group
         self.changed = asyncio.Event()
         self._link = link
         self._happen = happen
+        self._named = named
+        self._member_id = ""
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks("NodesMember")
         self._clients = BrokerClients(link.open_client)
@@ -67,6 +72,10 @@ class NodesMember:
         self._take(self.group.step(event, boot_ms()))
 
     def _take(self, step: GroupStep) -> None:
+        if self.group.member_id != self._member_id:
+            self._member_id = self.group.member_id
+            if self._member_id:
+                self._named(self._member_id)
         for request in step.requests:
             if isinstance(request, HangUp):
                 if request.node is not None:
