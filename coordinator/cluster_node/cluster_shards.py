@@ -15,7 +15,6 @@ from coordinator.cluster_node.events import (
     LogProblems,
     NewsReceived,
     NodeEnded,
-    NodeReached,
     NodesFound,
     ShardChanged,
 )
@@ -92,7 +91,6 @@ class ClusterShards:
             LeaseEnded: self._lease_ended,
             NodesFound: found,
             NodeEnded: self._node_ended,
-            NodeReached: self._node_reached,
             LogProblems: self._problems,
             NewsReceived: self._on_news,
         }
@@ -135,9 +133,6 @@ class ClusterShards:
     def _node_ended(self, event: NodeEnded, moment: Moment) -> None:
         self._placement.ended(event.node_id, moment.monotonic_ms)
         self._moves.ended(event.node_id, moment.boot_ms)
-
-    def _node_reached(self, event: NodeReached, moment: Moment) -> None:
-        self._placement.reached(event.node_id, moment.monotonic_ms)
 
     def _problems(self, event: LogProblems, moment: Moment) -> None:
         core = self._node.core

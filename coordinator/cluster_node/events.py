@@ -33,14 +33,8 @@ class NodesFound(Event):
 
 
 class NodeEnded(Event):
-    """The process of this node has ended: its listener closed an open connection and refuses new ones. The nodes' group
-    may count it as a member for a session."""
-
-    node_id: int
-
-
-class NodeReached(Event):
-    """This node, of which `NodeEnded` told, accepts connections again."""
+    """The process of this node seems to have ended: its HTTP listener closed an open connection and refuses new ones.
+    The nodes' group may count it as a member for a session."""
 
     node_id: int
 

@@ -45,7 +45,7 @@ class ShardMoves:
                 continue
             silent_ms = event.unsettled_boot_ms - self._session_ms
             ended_ms = self._ended_boot_ms.get(before, -1)
-            if ended_ms >= silent_ms - self._session_ms:  # it was found out before the group knew, a session at most
+            if ended_ms >= max(silent_ms - self._session_ms, 0):  # the group knew a session later, at most
                 self._lost[shard] = _LostOwner(before, ended_ms, has_ended=True)
             elif before not in present:
                 self._lost[shard] = _LostOwner(before, silent_ms, has_ended=False)

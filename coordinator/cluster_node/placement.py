@@ -10,16 +10,16 @@ from coordinator.placement import AdvertisedAddress, Placement
 
 _SETTLES_WITHIN_MS: Final = 2_000
 """Time for which lookups wait for the node that takes a shard over; then the last known state answers them."""
-_REPLAYS_WITHIN_MS: Final = 1_000
-"""Time for which lookups wait after the session of a node that has ended."""
+_ENDED_SESSION_MS: Final = 6_000
+"""The longest part of an ended node's session for which lookups wait: clients give up after 10 s and more."""
 
 
 class NodesPlacement(Placement):
     """Placement by the last known state of the nodes' group; `own` has this node's share of everything else.
 
     News of the nodes tell earlier than the group that an owner has let a shard go, and that the next one serves it.
-    They may be late or missing, so they only delay lookups for a while, and end that. While the process of an owner has
-    ended and the group still counts it as a member, nobody is sent there: lookups wait for the rest of its session.
+    They may be late or missing, so they only delay lookups for a while, and end that. So does the end of an owner's
+    process, which the group may count as a member for a session.
 
     Kafka's clients keep one address per node id, and brokers use some ids: so coordinators have other ids, with the
     address of the node.
@@ -37,23 +37,21 @@ class NodesPlacement(Placement):
         self._servers: dict[int, Taken] = {}
         """The node that serves each shard, as far as news tell."""
         self._settles_by_ms: dict[int, int] = {}
-        self._ended: set[int] = set()
-        """Members whose process has ended."""
+        self._ended_until_ms: dict[int, int] = {}
+        """Nodes whose process has ended, and until when their shards may have no other owner."""
 
     def found(self, event: NodesFound, now_ms: int) -> list[int]:
         """Replace the known members and owners. Return the shards whose owner is known to serve now."""
-        known, self._nodes = self._nodes, {node.node_id: node for node in event.nodes}
-        # A node that came back at the same addresses is watched on, and `reached` tells of it.
-        self._ended = {node_id for node_id in self._ended if self._nodes.get(node_id) == known[node_id]}
+        self._nodes = {node.node_id: node for node in event.nodes}
         before, self._owners = self._owners, event.owners
         settled = []
         for shard, owner in enumerate(event.owners):
             server = self._servers.get(shard)
-            if server is not None and server.node_id == owner != NOBODY:
+            if server is not None and server.node_id == owner != NOBODY and not self._has_ended(owner, now_ms):
                 if self._settles_by_ms.pop(shard, 0):
                     settled.append(shard)
             elif not before or before[shard] != owner:
-                self.expect(shard, now_ms)
+                self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
         return settled
 
     def let_go(self, news: LetGo, now_ms: int) -> None:
@@ -70,6 +68,8 @@ class NodesPlacement(Placement):
         if server is not None and server.tag > news.tag:
             return False
         self._servers[shard] = news
+        if server is None or server.tag < news.tag:
+            self._ended_until_ms.pop(news.node_id, None)
         if not self._owners or not self._settles_by_ms.pop(shard, 0):
             return False
         if news.node_id in self._nodes and shard < len(self._owners):
@@ -78,19 +78,14 @@ class NodesPlacement(Placement):
 
     def ended(self, node_id: int, now_ms: int) -> None:
         """Let lookups of the node's groups wait: its process has ended."""
-        if node_id in self._nodes:
-            self._ended.add(node_id)
-            for shard in self._shards_of(node_id):
-                self._settles_by_ms[shard] = now_ms + self._session_ms + _REPLAYS_WITHIN_MS
+        session_ms = min(self._session_ms, _ENDED_SESSION_MS)
+        until_ms = self._ended_until_ms[node_id] = now_ms + session_ms + _SETTLES_WITHIN_MS
+        for shard, owner in enumerate(self._owners):
+            if owner == node_id:
+                self._settles_by_ms[shard] = until_ms
 
-    def reached(self, node_id: int, now_ms: int) -> None:
-        """Name the node again, after a wait: if it is a new process, the group is about to move its shards."""
-        self._ended.discard(node_id)
-        for shard in self._shards_of(node_id):
-            self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
-
-    def _shards_of(self, node_id: int) -> list[int]:
-        return [shard for shard, owner in enumerate(self._owners) if owner == node_id]
+    def _has_ended(self, node_id: int, now_ms: int) -> bool:
+        return self._ended_until_ms.get(node_id, 0) > now_ms
 
     def expect(self, shard: int, now_ms: int) -> None:
         """Let lookups of the shard wait for its next owner, unless they do already."""
@@ -101,7 +96,7 @@ class NodesPlacement(Placement):
         return shard in self._settles_by_ms
 
     def settles_by_ms(self, shard: int, now_ms: int) -> int:
-        if not self._owners or self.owner_of(shard) in self._ended:
+        if not self._owners:
             self.expect(shard, now_ms)
         return self._settles_by_ms.get(shard, 0)
 
@@ -119,11 +114,7 @@ class NodesPlacement(Placement):
 
     def coordinator_of(self, shard: int, dialect: str) -> AdvertisedAddress | None:
         owner = self._nodes.get(self.owner_of(shard))
-        if (
-            owner is None
-            or owner.node_id in self._ended
-            or (owner.node_id == self.node_id and not self._is_served(shard))
-        ):
+        if owner is None or (owner.node_id == self.node_id and not self._is_served(shard)):
             return None
         return _address(owner, dialect)
 

@@ -1,8 +1,10 @@
 """Lookups of groups whose shard moves from node to node: when they wait, and for whom."""
 
 from coordinator.cluster_log.events import OwnershipGiven, OwnershipRevoked
-from coordinator.cluster_node.events import NewsReceived, NodeEnded, NodeReached, NodesFound, ShardChanged
+from coordinator.cluster_node.events import NewsReceived, NodeEnded, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import LetGo, NodeView, Taken
+from coordinator.cluster_node.placement import NodesPlacement
+from coordinator.placement import Placement
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.node import FindCoordinator
@@ -88,48 +90,55 @@ def test_a_group_id_that_is_too_long_waits_for_no_shard() -> None:
     assert first.ask(FindCoordinator(("x" * (LONGEST_GROUP_ID + 1),))) is not None
 
 
-def test_nobody_is_sent_to_a_node_whose_process_has_ended() -> None:
+def test_a_lookup_waits_for_the_session_of_a_node_that_has_ended_and_for_its_successor() -> None:
     _, _, second, shard = two_nodes()
     second.pass_ms(3_000)
     assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(1, ErrorCode.NONE)]
     second.step(NodeEnded(1))
-    for wait_ms in (SETTINGS.session_ms + 500, 1_500):  # for its session; then for a while, should its client ask again
-        call = second.send(FindCoordinator((GROUP,)))
-        second.pass_ms(wait_ms)
-        assert call not in second.replied
-        second.pass_ms(1_000)
-        assert looked_up(second.replied[call]) == [(-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
     call = second.send(FindCoordinator((GROUP,)))
-    second.step(NodesFound(views(2), (2,) * SHARDS))
+    second.step(NodesFound(views(1, 2, 3), (1,) * SHARDS))
+    second.pass_ms(SETTINGS.session_ms)
+    assert call not in second.replied, "a node that joins is no reason to name the ended one"
+    second.step(NodesFound(views(2, 3), (2,) * SHARDS))
     assert call not in second.replied, "the next owner does not serve yet"
     second.step(ShardChanged(shard, OwnershipGiven()))
     second.rest()
     assert looked_up(second.replied[call]) == [(2, ErrorCode.NONE)]
 
 
-def test_a_node_that_is_reached_again_is_named_after_a_wait() -> None:
+def test_a_node_that_seemed_to_end_is_named_again_after_its_session() -> None:
     _, _, second, _ = two_nodes()
-    second.pass_ms(3_000)
     second.step(NodeEnded(1))
-    second.step(NodeReached(1))
     call = second.send(FindCoordinator((GROUP,)))
-    assert call not in second.replied, "a new process has no shards yet"
-    second.pass_ms(2_500)
+    second.pass_ms(SETTINGS.session_ms + 1_500)
+    assert call not in second.replied
+    second.pass_ms(1_000)
     assert looked_up(second.replied[call]) == [(1, ErrorCode.NONE)]
+    second.step(NodesFound(views(1, 2, 3), (1,) * SHARDS))
     assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(1, ErrorCode.NONE)]
 
 
-def test_a_node_that_comes_back_elsewhere_counts_as_living() -> None:
-    _, _, second, _ = two_nodes()
+def test_a_node_that_serves_a_shard_anew_has_not_ended() -> None:
+    _, _, second, shard = two_nodes()
+    other = (shard + 1) % SHARDS
+    second.step(NewsReceived((Taken(other, 10_000, 1),)))
     second.step(NodeEnded(1))
-    elsewhere = NodeView(1, {"native": ("n1", 10)})
-    second.step(NodesFound((elsewhere, *views(2)), (1,) * SHARDS))
-    second.pass_ms(3_000)
-    assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(1, ErrorCode.NONE)]
-    second.step(NodeEnded(7))
-    second.step(NodesFound(views(1, 2, 7), (7,) * SHARDS))
-    second.pass_ms(3_000)
-    assert looked_up(second.ask(FindCoordinator((GROUP,)))) == [(7, ErrorCode.NONE)], "the end of one that had left"
+    call = second.send(FindCoordinator((GROUP,)))
+    second.step(NewsReceived((Taken(other, 10_000, 1),)))  # read once more
+    second.step(NodesFound(views(1, 2), (1,) * SHARDS))
+    assert call not in second.replied
+    second.step(NewsReceived((Taken(other, 10_001, 1),)))
+    second.step(NodesFound(views(1, 2), (1,) * SHARDS))
+    second.rest()
+    assert looked_up(second.replied[call]) == [(1, ErrorCode.NONE)]
+
+
+def test_the_wait_for_an_ended_node_is_shorter_than_the_timeouts_of_clients() -> None:
+    own = Placement(1, SHARDS, {"native": ("own", 9)})
+    placement = NodesPlacement(own, lambda shard: True, session_ms=30_000)
+    placement.found(NodesFound(views(1, 2), (2,) * SHARDS), 0)
+    placement.ended(2, 1_000)
+    assert placement.settles_by_ms(0, 1_000) == 9_000
 
 
 def test_a_lookup_at_a_node_that_starts_waits_for_the_table_of_owners() -> None:

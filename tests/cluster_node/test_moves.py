@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.cluster_log.events import OwnershipRevoked
-from coordinator.cluster_node.events import NewsReceived, NodeEnded, NodeReached, ShardChanged
+from coordinator.cluster_node.events import NewsReceived, NodeEnded, ShardChanged
 from coordinator.cluster_node.nodes import LetGo, Taken
 from coordinator.records.records import Note
 from protocol.messages.groups import ListAudit, ListAuditReply, ListedNote, ListNotes, ListNotesReply
@@ -75,7 +75,6 @@ def test_that_a_process_ended_long_ago_explains_no_move() -> None:
     cluster.give_all(one)
     joined(one, "a")
     two.step(NodeEnded(1))
-    two.step(NodeReached(1))
     cluster.nodes.remove(one)
     cluster.now_ms += 3 * SESSION_MS
     two.beat()

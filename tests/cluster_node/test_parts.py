@@ -196,7 +196,7 @@ def test_a_shard_that_moves_settles_when_its_next_owner_serves_or_after_a_while(
     placement.let_go(LetGo(0, 10, 0), 5_000)
     assert placement.found(NodesFound(views, (-1, 2, 2)), 5_100) == []
     assert placement.found(NodesFound(views, (3, 2, 2)), 5_200) == []
-    assert [placement.settles_by_ms(shard, 5_200) for shard in range(SHARDS)] == [7_000, 0, 0]
+    assert [placement.settles_by_ms(shard, 5_200) for shard in range(SHARDS)] == [7_200, 0, 0]
     assert placement.taken(Taken(0, 20, 3)) and not placement.is_moving(0)
     assert placement.found(NodesFound(views, (3, 3, 2)), 9_000) == [], "that of a node that was killed"
     assert placement.settles_by_ms(1, 9_000) == 11_000

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.config import ConfigError
 from coordinator.gateway.cluster.log_topics import PROOF_TOPIC
 from coordinator.gateway.cluster.nodes_group import FollowedShards
+from coordinator.gateway.io.cluster import predecessor
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.node.effects import Effect
@@ -129,29 +131,38 @@ async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() ->
         again.node.stop()
 
 
-async def test_the_next_process_of_a_killed_node_ends_its_membership(tmp_path: Path) -> None:
+async def test_the_next_process_of_a_killed_node_ends_its_membership(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with fake_kafka(brokers=3) as kafka, nodes(kafka, 2) as (other,):
         killed = Staged(kafka, 1, folder=tmp_path)
         await killed.edge.start(killed.view)
         await _soon(lambda: len(killed.serves) == 2)
+        member_id = killed.edge._member.group.member_id if killed.edge._member else ""
         await killed.die()
         link = link_to(kafka)
-        await Predecessor(tmp_path, "__muster_nodes").evict(link, ("127.0.0.1", 3))
+        await Predecessor(Path(shutil.copytree(tmp_path, tmp_path / "copy")), "__muster_nodes").evict(link)
+        await Predecessor(tmp_path, "other_nodes").evict(link)
+        with monkeypatch.context() as patch:
+            patch.setattr(predecessor, "_KERNEL", tmp_path / "boot_id")
+            (tmp_path / "boot_id").write_text("another machine")
+            await Predecessor(tmp_path, "__muster_nodes").evict(link)
         await link.stop()
-        assert not kafka.all_asked(LeaveGroup), "a copy of the folder that serves elsewhere removes nobody"
+        assert not kafka.all_asked(LeaveGroup), "only the process that held the lock of this very folder has ended"
         again = Staged(kafka, 1, folder=tmp_path)
         await again.edge.start(again.view)
         ((_, _, left),) = kafka.all_asked(LeaveGroup)
-        assert isinstance(left, LeaveGroup)
+        assert isinstance(left, LeaveGroup) and [one.member_id for one in left.members] == [member_id]
         try:
-            await _soon(lambda: len(again.serves) == 2 == len(other.serves))  # in less than the session of 30 s
+            async with asyncio.timeout(SETTINGS.session_ms / 2_000):
+                await until(lambda: len(again.serves) == 2 == len(other.serves))
         finally:
             await again.edge.stop()
             again.node.stop()
 
 
 async def test_a_record_of_the_last_process_that_cannot_be_read_is_of_no_account(tmp_path: Path) -> None:
-    (tmp_path / "upstream-nodes-member").write_bytes(b"half a rec")
+    (tmp_path / "upstream-nodes-member").write_bytes(b'{"half a rec\xff')
     async with fake_kafka(brokers=3) as kafka:
         one = Staged(kafka, 1, folder=tmp_path)
         await one.edge.start(one.view)

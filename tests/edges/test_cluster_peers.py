@@ -3,14 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from socket import AF_INET, SOCK_STREAM
 
-from coordinator.cluster_node.events import NodeEnded, NodeReached
+import pytest
+
+from coordinator.cluster_node.events import NodeEnded
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.gateway.io.cluster.peers import Peers
 from coordinator.node.events import Event
 from tests.edges.fake_kafka import until
 
 _PATIENCE_S = 30
+REFUSALS_S = 0.35
+"""Time in which a watched node would be tried a few times."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -64,14 +69,18 @@ async def soon(holds: Callable[[], bool]) -> None:
         await until(holds)
 
 
-async def test_a_process_that_ends_is_noticed_and_so_is_the_next() -> None:
+async def test_each_process_that_ends_is_noticed_once() -> None:
     async with watched() as (other, peers, told):
         peers.found([other.view(2), NodeView(1, {"http": (LOOPBACK, 9)}), NodeView(3, {"kafka": (LOOPBACK, 9)})])
         await soon(lambda: other.accepted == 1)
         other.end()
         await soon(lambda: told == [NodeEnded(2)])
+        await asyncio.sleep(REFUSALS_S)
         await other.start()
-        await soon(lambda: told == [NodeEnded(2), NodeReached(2)])
+        await soon(lambda: other.accepted == 2)
+        assert told == [NodeEnded(2)]
+        other.end()
+        await soon(lambda: told == [NodeEnded(2)] * 2)
 
 
 async def test_a_connection_that_is_closed_says_nothing_while_another_is_accepted() -> None:
@@ -88,6 +97,7 @@ async def test_an_address_that_was_never_reached_says_nothing() -> None:
         view = other.view(2)
         other.end()
         peers.found([view])
+        await asyncio.sleep(REFUSALS_S)
         await other.start()
         await soon(lambda: other.accepted == 1)
         assert told == []
@@ -98,10 +108,28 @@ async def test_a_node_that_left_is_watched_no_more() -> None:
         peers.found([other.view(2)])
         await soon(lambda: other.accepted == 1)
         peers.found([])
-        third = Other()
-        await third.start()
         other.end()
-        peers.found([third.view(3)])
-        await soon(lambda: third.accepted == 1)
+        await asyncio.sleep(REFUSALS_S)
         assert told == []
-        third.end()
+
+
+async def test_an_address_that_leads_to_this_node_or_to_none_is_not_watched() -> None:
+    async with watched() as (other, peers, told):
+        nowhere = [NodeView(3, {"http": ("0.0.0.0", other.port)}), NodeView(4, {"http": ("n..x", other.port)})]
+        peers.found([other.view(1), other.view(2), *nowhere])
+        await asyncio.sleep(REFUSALS_S)
+        assert other.accepted == 0 and told == []
+
+
+async def test_of_several_addresses_one_that_accepts_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched() as (other, peers, told):
+        found = [(AF_INET, SOCK_STREAM, 6, "", (address, other.port)) for address in ("127.0.0.2", LOOPBACK)]
+
+        async def resolved(*_: object, **__: object) -> list[object]:
+            return list(found)
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+        peers.found([NodeView(2, {"http": ("n2", other.port)})])
+        await soon(lambda: other.accepted == 1)
+        other.end()
+        await soon(lambda: told == [NodeEnded(2)])

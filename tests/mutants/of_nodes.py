@@ -8,6 +8,7 @@ _COUNTS = Test(
     "tests/client/producing/test_transactions.py::test_what_was_committed_counts_once_and_in_order_and_nothing_else_does"
 )
 _LOOKUPS = "tests/cluster_node/test_lookups.py::"
+_PLACEMENT = "coordinator/cluster_node/placement.py"
 _TOLD = "tests/cluster_node/test_moves.py::"
 _SETTINGS = "tests/cluster_node/test_settings.py::"
 
@@ -15,31 +16,14 @@ MUTANTS = (
     Mutant(
         "lookup-names-a-node-that-ended",
         "While a killed node is still a member of the nodes' group, lookups name it, and clients find nobody there",
-        (
-            Edit(
-                "coordinator/cluster_node/placement.py",
-                "        if owner is None or owner.node_id in self._ended or (",
-                "        if owner is None or (",
-            ),
-            Edit(
-                "coordinator/cluster_node/placement.py",
-                "        if not self._owners or self.owner_of(shard) in self._ended:\n",
-                "        if not self._owners:\n",
-            ),
-        ),
-        Test(f"{_LOOKUPS}test_nobody_is_sent_to_a_node_whose_process_has_ended"),
+        (Edit(_PLACEMENT, "                self._settles_by_ms[shard] = until_ms\n", "                pass\n"),),
+        Test(f"{_LOOKUPS}test_a_lookup_waits_for_the_session_of_a_node_that_has_ended_and_for_its_successor"),
     ),
     Mutant(
-        "ended-for-ever",
-        "A node that was killed and serves at other addresses again counts as ended: its groups find no coordinator",
-        (
-            Edit(
-                "coordinator/cluster_node/placement.py",
-                "if self._nodes.get(node_id) == known[node_id]}",
-                "if node_id in self._nodes}",
-            ),
-        ),
-        Test(f"{_LOOKUPS}test_a_node_that_comes_back_elsewhere_counts_as_living"),
+        "any-member-that-joins-ends-the-wait",
+        "Lookups of a killed node's groups name it as soon as any node joins or leaves",
+        (Edit(_PLACEMENT, " != NOBODY and not self._has_ended(owner, now_ms):\n", " != NOBODY:\n"),),
+        Test(f"{_LOOKUPS}test_a_lookup_waits_for_the_session_of_a_node_that_has_ended_and_for_its_successor"),
     ),
     Mutant(
         "record-before-its-partition",

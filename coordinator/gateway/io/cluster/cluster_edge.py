@@ -7,7 +7,6 @@ import random
 import ssl
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -114,15 +113,14 @@ class ClusterEdge:
         """Join the nodes' group, and return once the shards' owners are known. The node must be running. Raises
         ConfigError."""
         await self.prepare()
-        await self._predecessor.evict(self._link, node.addresses["kafka"])
+        await self._predecessor.evict(self._link)
         await self._notes.start(_NOTES_WITHIN_S)
         plan = self._plan
         settings = NodesGroupSettings(
             plan.group_id, OFFSETS_LOG_TOPIC, plan.settings.session_ms, plan.heartbeat_ms, plan.follows
         )
         group = NodesGroup(settings, Candidate(node, self._incarnation), random.random)
-        record = partial(self._predecessor.record, kafka=node.addresses["kafka"])
-        member = self._member = NodesMember(group, self._link, self._on_member_event, record)
+        member = self._member = NodesMember(group, self._link, self._on_member_event, self._predecessor.record)
         member.start()
         while not group.is_placed:
             if refusal := group.problem:

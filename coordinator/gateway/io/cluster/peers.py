@@ -1,8 +1,8 @@
 """EDGE: an open connection to each other node, by which this one notices at once that a node's process has ended.
 
 A process that ends, however it does, has its connections closed, and its listener refuses new ones; the nodes' group
-notices a session later. Only a node that was reached before counts as ended: others may have addresses that lead
-nowhere from here. A node that is silent or cut off is left to the group.
+notices a session later. So may a firewall close and refuse them: what follows from this only delays lookups. A node
+that was never reached, that is silent or cut off, is left to the group.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from coordinator.cluster_node.events import NodeEnded, NodeReached
+from coordinator.cluster_node.events import NodeEnded
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.gateway.io.broker_client import HostPort
 from coordinator.gateway.io.tasks import Tasks
@@ -23,6 +23,9 @@ _REFUSED_PAUSE_S, _PAUSE_S = 0.1, 1.0
 """Before the next attempt: after a refusal, and after a failure that says nothing of the process."""
 _SHORT_S = 0.5
 """A connection that is closed sooner is one too many for its listener."""
+_RENEWED_S = 30.0
+"""Age of a connection at which it is replaced: the other side may have closed it while the network was cut."""
+_ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  (nothing is bound to it)
 
 MakeContext = Callable[[], ssl.SSLContext]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -36,7 +39,7 @@ class _Peer(NamedTuple):
 
 
 class Peers:
-    """Watches the other nodes. `happen` is called with `NodeEnded` and `NodeReached`."""
+    """Watches the other nodes. `happen` is called with `NodeEnded`, once for each process."""
 
     def __init__(self, node_id: int, tls: MakeContext | None, happen: Callable[[Event], None]) -> None:
         """`tls` makes the context of a connection; None: the nodes' HTTP listeners speak plaintext."""
@@ -47,14 +50,18 @@ class Peers:
         self._tasks = Tasks("Peers")
 
     def found(self, nodes: Iterable[NodeView]) -> None:
-        """Watch these nodes, and no others."""
-        addresses = {one.node_id: one.addresses.get(_DIALECT) for one in nodes if one.node_id != self._node_id}
+        """Watch these nodes, and no others. An address that is this node's own, or no address to connect to, leads to
+        none of them."""
+        addresses = {one.node_id: one.addresses.get(_DIALECT) for one in nodes}
+        own = addresses.pop(self._node_id, None)
         for node_id, peer in list(self._peers.items()):
             if addresses.get(node_id) != peer.address:
                 peer.task.cancel()
                 del self._peers[node_id]
         for node_id, address in addresses.items():
-            if address is not None and node_id not in self._peers:
+            if address in {None, own} or address[0] in _ANY_ADDRESS:
+                continue
+            if node_id not in self._peers:
                 self._peers[node_id] = _Peer(address, self._tasks.start(self._watch(node_id, address)))
 
     async def stop(self) -> None:
@@ -62,48 +69,50 @@ class Peers:
         await self._tasks.stop()
 
     async def _watch(self, node_id: int, address: HostPort) -> None:
-        was_reached = has_ended = False
+        is_reached = False
         while True:
             pause_s = _PAUSE_S
             try:
-                async with asyncio.timeout(_CONNECT_S):
-                    streams = await self._connect(*address)
+                streams = await self._connect(*address)
             except ConnectionRefusedError:
                 pause_s = _REFUSED_PAUSE_S
-                if was_reached and not has_ended:
-                    has_ended = True
+                if is_reached:
                     self._happen(NodeEnded(node_id))
-            except (OSError, TimeoutError):
+                is_reached = False
+            except (OSError, ValueError):  # ValueError: the host is no name
                 pass
             else:
-                was_reached = True
-                if has_ended:
-                    has_ended = False
-                    self._happen(NodeReached(node_id))
+                is_reached = True
                 if await _seconds_open(*streams) >= _SHORT_S:
                     continue
             await asyncio.sleep(pause_s)
 
     async def _connect(self, host: str, port: int) -> Streams:
-        """Raises OSError; ConnectionRefusedError only if all addresses of the host refuse."""
-        error = OSError(f"{host} has no address")
+        """Try all addresses of the host. Raises ConnectionRefusedError if one refuses and none is silent; else
+        OSError, ValueError."""
+        failures: list[OSError] = []
         for *_, (address, *_) in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
             try:
-                if self._tls is None:
-                    return await asyncio.open_connection(address, port)
-                return await asyncio.open_connection(address, port, ssl=self._tls(), server_hostname=host)
-            except ConnectionRefusedError as refused:
-                error = refused
-        raise error
+                async with asyncio.timeout(_CONNECT_S):
+                    if self._tls is None:
+                        return await asyncio.open_connection(address, port)
+                    return await asyncio.open_connection(address, port, ssl=self._tls(), server_hostname=host)
+            except OSError as failed:
+                failures.append(failed)
+        refused = [one for one in failures if isinstance(one, ConnectionRefusedError)]
+        if refused and not any(isinstance(one, TimeoutError) for one in failures):
+            raise refused[0]
+        raise OSError(f"{host} is not reached: {failures}")
 
 
 async def _seconds_open(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> float:
-    """Wait until the other side closes the connection; return how long that took."""
+    """Wait until the other side closes the connection, or it is old; return its age."""
     loop = asyncio.get_running_loop()
     since_s = loop.time()
     try:
-        while await reader.read(1 << 10):
-            pass
+        async with asyncio.timeout(_RENEWED_S):
+            while await reader.read(1 << 10):
+                pass
     except OSError:
         pass
     finally:

@@ -1,7 +1,7 @@
 """EDGE: ends the membership that a killed process of this node has left in the nodes' group.
 
-The group counts a killed node as a member for a session, and its shards are not served meanwhile. The next process of
-the node has locked the same data folder, listens at the same address, and so knows that the one before has ended.
+The group counts a killed node as a member for a session, and nobody serves its shards meanwhile. The next process of
+the node has locked the very data folder that the former one had locked, under the same kernel: so that one has ended.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from coordinator.gateway.io.broker_client import HostPort, RequestFailed
+from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
 from protocol.errors import ErrorCode
 from protocol.messages.groups import LeaveGroup, LeaveGroupReply, LeavingMember
@@ -20,7 +20,8 @@ from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 log = structlog.get_logger()
 
 _FILE = "upstream-nodes-member"
-_REASON = "the process has ended, and was started again"
+_KERNEL = Path("/proc/sys/kernel/random/boot_id")
+_REASON = "its process has ended, and was started again"
 _WITHIN_S, _RETRY_S = 2.0, 0.1
 _LATER = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
@@ -28,34 +29,36 @@ _LATER = frozenset(
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """The newest membership of this data folder's node. `kafka`: address of its Kafka listener."""
+    """The newest membership of the node, and the lock that its process held: `folder` has the device and the inode of
+    the data folder, `kernel` the id of the boot."""
 
     group_id: str
     member_id: str
-    kafka: HostPort
+    folder: tuple[int, int]
+    kernel: str
 
 
 class Predecessor:
-    """The process before this one. The record is lost without harm: then its session ends by itself."""
+    """The process before this one. Its record may be lost or useless without harm: then its session ends by itself."""
 
     def __init__(self, folder: Path, group_id: str) -> None:
-        self._file = folder / _FILE
+        self._folder = folder
         self._group_id = group_id
 
-    def record(self, member_id: str, kafka: HostPort) -> None:
+    def record(self, member_id: str) -> None:
         """Record the membership of this process for the next one."""
-        half = self._file.with_suffix(".new")
+        half = self._folder / f"{_FILE}.new"
         with contextlib.suppress(OSError):
-            half.write_bytes(msgspec.json.encode(_Record(self._group_id, member_id, kafka)))
-            half.rename(self._file)
+            half.write_bytes(msgspec.json.encode(self._record(member_id)))
+            half.rename(self._folder / _FILE)
 
-    async def evict(self, link: ClusterLink, kafka: HostPort) -> None:
-        """Remove the recorded member from the group. A copy of the folder that serves elsewhere removes nobody. If the
-        group's coordinator does not answer in time, the session ends by itself."""
-        last = self._read()
-        if last is None or last.group_id != self._group_id or last.kafka != kafka:
+    async def evict(self, link: ClusterLink) -> None:
+        """Remove the recorded member from the group, unless its process may live: one with a copy of this folder, or of
+        another machine. If the group's coordinator does not answer in time, the session ends by itself."""
+        last = self._last()
+        if last is None:
             return
-        with contextlib.suppress(TimeoutError, RequestFailed):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WITHIN_S):
                 if await self._removed(link, last.member_id):
                     log.info("a killed process of this node was still a member of the nodes' group: removed")
@@ -63,9 +66,10 @@ class Predecessor:
     async def _removed(self, link: ClusterLink, member_id: str) -> bool:
         """Return whether the member was in the group."""
         while True:
-            error = await self._leave(link, member_id)
-            if error not in _LATER:
-                return error is ErrorCode.NONE
+            with contextlib.suppress(RequestFailed):
+                error = await self._leave(link, member_id)
+                if error not in _LATER:
+                    return error is ErrorCode.NONE
             await asyncio.sleep(_RETRY_S)
 
     async def _leave(self, link: ClusterLink, member_id: str) -> ErrorCode:
@@ -77,8 +81,15 @@ class Predecessor:
         reply = await link.ask_at((coordinator.host, coordinator.port), leave, LeaveGroupReply)
         return reply.error_code or next((one.error_code for one in reply.members), ErrorCode.NONE)
 
-    def _read(self) -> _Record | None:
+    def _record(self, member_id: str) -> _Record:
+        """Raises OSError."""
+        status = self._folder.stat()
+        return _Record(self._group_id, member_id, (status.st_dev, status.st_ino), _KERNEL.read_text().strip())
+
+    def _last(self) -> _Record | None:
+        """Return the record of a process that has certainly ended."""
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=_Record)
-        except (OSError, msgspec.DecodeError):
+            last = msgspec.json.decode((self._folder / _FILE).read_bytes(), type=_Record)
+            return last if last == self._record(last.member_id) else None
+        except (OSError, ValueError, msgspec.DecodeError):
             return None
