@@ -58,8 +58,8 @@ class Placement:
         return False
 
     def settles_by_ms(self, shard: int, now_ms: int) -> int:
-        """Clock reading until which a client that asks now should wait for the shard's next coordinator; 0 if the
-        present one serves."""
+        """Return the clock reading until which a lookup that comes now should wait for the shard's next coordinator; 0
+        if the present one serves. May begin a wait."""
         return 0
 
     def is_listed_by(self, shard: int, broker: int) -> bool:

@@ -49,6 +49,8 @@ class ShardMoves:
                 self._lost[shard] = _LostOwner(before, ended_ms, has_ended=True)
             elif before not in present:
                 self._lost[shard] = _LostOwner(before, silent_ms, has_ended=False)
+        for lost in self._lost.values():
+            self._ended_boot_ms.pop(lost.node_id, None)
         self._owners = event.owners
 
     def ended(self, node_id: int, boot_ms: int) -> None:

@@ -18,8 +18,8 @@ class NodesPlacement(Placement):
     """Placement by the last known state of the nodes' group; `own` has this node's share of everything else.
 
     News of the nodes tell earlier than the group that an owner has let a shard go, and that the next one serves it.
-    They may be late or missing, so they only delay lookups for a while, and end that. So does the end of an owner's
-    process, which the group may count as a member for a session.
+    They may be late or missing, so they only delay lookups for a while, and end that. The end of an owner's process,
+    which the group counts as a member for a session, delays them too.
 
     Kafka's clients keep one address per node id, and brokers use some ids: so coordinators have other ids, with the
     address of the node.
@@ -51,7 +51,7 @@ class NodesPlacement(Placement):
                 if self._settles_by_ms.pop(shard, 0):
                     settled.append(shard)
             elif not before or before[shard] != owner:
-                self._settles_by_ms[shard] = now_ms + _SETTLES_WITHIN_MS
+                self._settles_by_ms[shard] = max(now_ms + _SETTLES_WITHIN_MS, self._ended_until_ms.get(owner, 0))
         return settled
 
     def let_go(self, news: LetGo, now_ms: int) -> None:
@@ -65,11 +65,10 @@ class NodesPlacement(Placement):
         """Note that the node serves the shard. Return true if that was expected: the node is then its owner, also for
         a node that has left the group and hears no more of it."""
         shard, server = news.shard, self._servers.get(news.shard)
-        if server is not None and server.tag > news.tag:
+        if server is not None and (server.tag > news.tag or server == news):
             return False
         self._servers[shard] = news
-        if server is None or server.tag < news.tag:
-            self._ended_until_ms.pop(news.node_id, None)
+        self._ended_until_ms.pop(news.node_id, None)
         if not self._owners or not self._settles_by_ms.pop(shard, 0):
             return False
         if news.node_id in self._nodes and shard < len(self._owners):

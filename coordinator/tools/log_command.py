@@ -15,6 +15,7 @@ from partition_log.disk.disk import ReadOnlyDisk
 from partition_log.errors import LogDamaged
 from partition_log.inspection.findings import ScanTotals, Severity
 from partition_log.inspection.inspector import Inspector
+from partition_log.store.recovery import LOCK_FILE
 
 SOUND, DAMAGED, MISUSED = 0, 1, 2
 _IN_USE = "in use by another process: what it writes meanwhile may not be seen, or only in part"
@@ -54,7 +55,7 @@ def is_data_folder(folder: str) -> bool:
 def open_inspector(folder: str) -> Inspector:
     """Return what reads the data folder, which may be in use."""
     disk = ReadOnlyDisk()
-    return Inspector(disk, folder, _holes(Inspector(disk, folder)), in_use=disk.is_locked(f"{folder}/LOCK"))
+    return Inspector(disk, folder, _holes(Inspector(disk, folder)), in_use=disk.is_locked(f"{folder}/{LOCK_FILE}"))
 
 
 def _holes(inspector: Inspector) -> Callable[[str], bool]:

@@ -20,6 +20,8 @@ from partition_log.wal.reader import Frame, WalReader
 from partition_log.wal.wal_segment import LastBlock
 from protocol.record_batch import CorruptBatch, extent
 
+LOCK_FILE = "LOCK"
+"""File of a folder that the process that serves it has locked."""
 _SPILL_BYTES = 1024 * 1024
 
 
@@ -82,7 +84,7 @@ class NodeFolder:
         """Lock and identify the folder, and recover its logs, whole in memory and page cache. The caller writes a
         checkpoint."""
         self._disk.make_folder(self.path)
-        self._lock = self._disk.lock(f"{self.path}/LOCK")
+        self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
         self.identity, first_start = identify(self._disk, self.path, self.identity)
         self._disk.make_folder(self.wal)
         self._disk.sync_folder(self.path)

@@ -69,6 +69,25 @@ def test_a_node_whose_process_was_seen_to_end_is_not_called_silent() -> None:
     assert moved(two).took_ms == 1_000
 
 
+def test_the_end_of_a_process_explains_the_next_move_of_its_shards_alone() -> None:
+    cluster, one = owner()
+    two = cluster.start(2)
+    cluster.give_all(one)
+    joined(one, "a")
+    two.step(NodeEnded(1))
+    two.beat()
+    for before, after in ((one, two), (two, one), (one, two)):  # its next process gets them back, and falls silent
+        before.step_down()
+        cluster.now_ms += 2_000
+        after.beat()
+        cluster.give_all(after, cluster.now_ms)
+    assert [note.detail for note in notes(two) if note.kind == "moved"] == [
+        "from node 1 to node 2, 2.0 s, node 1 ended",
+        "from node 2 to node 1",
+        "from node 1 to node 2",
+    ]
+
+
 def test_that_a_process_ended_long_ago_explains_no_move() -> None:
     cluster, one = owner()
     two = cluster.start(2)

@@ -25,6 +25,7 @@ from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
 from interop.log_node import LogNode
+from partition_log.store.recovery import LOCK_FILE
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup
 from protocol.messages.topics import CreateTopics
 from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
@@ -134,6 +135,7 @@ async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() ->
 async def test_the_next_process_of_a_killed_node_ends_its_membership(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / LOCK_FILE).touch()
     async with fake_kafka(brokers=3) as kafka, nodes(kafka, 2) as (other,):
         killed = Staged(kafka, 1, folder=tmp_path)
         await killed.edge.start(killed.view)

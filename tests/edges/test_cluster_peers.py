@@ -16,6 +16,8 @@ from tests.edges.fake_kafka import until
 _PATIENCE_S = 30
 REFUSALS_S = 0.35
 """Time in which a watched node would be tried a few times."""
+LASTING_S = 0.6
+"""Age at which a connection was none too many: the next attempt follows its end at once."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -107,6 +109,7 @@ async def test_a_node_that_left_is_watched_no_more() -> None:
     async with watched() as (other, peers, told):
         peers.found([other.view(2)])
         await soon(lambda: other.accepted == 1)
+        await asyncio.sleep(LASTING_S)
         peers.found([])
         other.end()
         await asyncio.sleep(REFUSALS_S)

@@ -8,8 +8,8 @@ from typing import TypeVar
 from coordinator.io.tls.contexts import OwnCertificate, PemFile, Renewed, in_words, trust
 
 T = TypeVar("T")
-_CONNECT_ERRORS = (OSError, TimeoutError, ValueError, OverflowError, TypeError)
-"""Errors of connecting to an address that a broker has sent. The last three are for invalid names and ports."""
+CONNECT_ERRORS = (OSError, TimeoutError, ValueError, OverflowError, TypeError)
+"""Errors of connecting to an address that a broker or node sent. The last three are for invalid names and ports."""
 _PROTOCOL_KEY = "upstream.security.protocol"
 _NOT_TLS_REASONS = frozenset(
     {"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
@@ -65,7 +65,7 @@ async def dial(
             raise ValueError("no host has such a name")
         async with asyncio.timeout(timeout_s):
             return await connect(host=host, port=port, ssl=tls, server_hostname=None if tls is None else host)
-    except _CONNECT_ERRORS as error:
+    except CONNECT_ERRORS as error:
         raise Unreachable(f"{host}:{port}: {describe_failure(error, is_tls=tls is not None)}") from None
 
 

@@ -165,9 +165,9 @@ class ClusterEdge:
     async def stop(self) -> None:
         """Leave, and close the connections."""
         await self.leave()
-        await self._peers.stop()
         if self._member is not None:
             await self._member.stop()
+        await self._peers.stop()
         await self._requests.stop()
         await self._notes.stop()
         await self._link.stop()

@@ -1,8 +1,8 @@
 """EDGE: an open connection to each other node, by which this one notices at once that a node's process has ended.
 
 A process that ends, however it does, has its connections closed, and its listener refuses new ones; the nodes' group
-notices a session later. So may a firewall close and refuse them: what follows from this only delays lookups. A node
-that was never reached, that is silent or cut off, is left to the group.
+notices a session later. A firewall may do the same, so this only delays lookups. A node that was never reached, that is
+silent or cut off, or whose address is gone with it, is left to the group.
 """
 
 import asyncio
@@ -15,12 +15,13 @@ from coordinator.cluster_node.events import NodeEnded
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.gateway.io.broker_client import HostPort
 from coordinator.gateway.io.tasks import Tasks
+from coordinator.gateway.io.tls import CONNECT_ERRORS
 from coordinator.node.events import Event
 
 _DIALECT = "http"
 _CONNECT_S = 2.0
-_REFUSED_PAUSE_S, _PAUSE_S = 0.1, 1.0
-"""Before the next attempt: after a refusal, and after a failure that says nothing of the process."""
+_PAUSE_S = 1.0
+"""Pause before the next attempt after a failure."""
 _SHORT_S = 0.5
 """A connection that is closed sooner is one too many for its listener."""
 _RENEWED_S = 30.0
@@ -71,25 +72,23 @@ class Peers:
     async def _watch(self, node_id: int, address: HostPort) -> None:
         is_reached = False
         while True:
-            pause_s = _PAUSE_S
             try:
                 streams = await self._connect(*address)
             except ConnectionRefusedError:
-                pause_s = _REFUSED_PAUSE_S
                 if is_reached:
                     self._happen(NodeEnded(node_id))
                 is_reached = False
-            except (OSError, ValueError):  # ValueError: the host is no name
+            except CONNECT_ERRORS:
                 pass
             else:
                 is_reached = True
                 if await _seconds_open(*streams) >= _SHORT_S:
                     continue
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(_PAUSE_S)
 
     async def _connect(self, host: str, port: int) -> Streams:
-        """Try all addresses of the host. Raises ConnectionRefusedError if one refuses and none is silent; else
-        OSError, ValueError."""
+        """Try all addresses of the host. Raises ConnectionRefusedError if one refuses and none is silent, else
+        CONNECT_ERRORS."""
         failures: list[OSError] = []
         for *_, (address, *_) in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
             try:

@@ -1,7 +1,7 @@
 """EDGE: ends the membership that a killed process of this node has left in the nodes' group.
 
 The group counts a killed node as a member for a session, and nobody serves its shards meanwhile. The next process of
-the node has locked the very data folder that the former one had locked, under the same kernel: so that one has ended.
+the node has locked the very file that the former one had locked, under the same kernel; hence that one has ended.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import structlog
 
 from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
+from partition_log.store.recovery import LOCK_FILE
 from protocol.errors import ErrorCode
 from protocol.messages.groups import LeaveGroup, LeaveGroupReply, LeavingMember
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
@@ -29,12 +30,12 @@ _LATER = frozenset(
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """The newest membership of the node, and the lock that its process held: `folder` has the device and the inode of
-    the data folder, `kernel` the id of the boot."""
+    """The newest membership of the node, and the lock that its process held: device and inode of the file, and the id
+    of the kernel's boot."""
 
     group_id: str
     member_id: str
-    folder: tuple[int, int]
+    lock: tuple[int, int]
     kernel: str
 
 
@@ -83,7 +84,7 @@ class Predecessor:
 
     def _record(self, member_id: str) -> _Record:
         """Raises OSError."""
-        status = self._folder.stat()
+        status = (self._folder / LOCK_FILE).stat()
         return _Record(self._group_id, member_id, (status.st_dev, status.st_ino), _KERNEL.read_text().strip())
 
     def _last(self) -> _Record | None:

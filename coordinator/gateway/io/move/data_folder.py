@@ -19,6 +19,7 @@ from partition_log.inspection.inspector import FramedBatch, Inspector
 from partition_log.store.identity import read_identity
 from partition_log.store.limits import StoreLimits
 from partition_log.store.log_store import LogStore
+from partition_log.store.recovery import LOCK_FILE
 from protocol.record_batch import decode_batch, encode_batch
 
 SHARDS_KEY, IN_CLUSTER_KEY = "offsets.topic.num.partitions", "offsets.log.cluster"
@@ -53,7 +54,7 @@ def read_folder(folder: Path) -> FolderRecords:
         )
     if SHARDS_KEY not in made_with:
         raise MoveRefused(f"{folder}/node.toml does not say {SHARDS_KEY}: start musterd on it once")
-    inspector = Inspector(disk, str(folder), lambda _: True, in_use=disk.is_locked(f"{folder}/LOCK"))
+    inspector = Inspector(disk, str(folder), lambda _: True, in_use=disk.is_locked(f"{folder}/{LOCK_FILE}"))
     # The write-ahead log is read as a whole each time: while a daemon writes it, an earlier reading would miss records.
     frames = None if inspector.in_use else list(inspector.frames())
     shards = [_read_log(inspector, f"{OFFSETS_TOPIC}-{index}", frames) for index in range(made_with[SHARDS_KEY])]

@@ -20,6 +20,7 @@ from coordinator.records.codec import decode
 from coordinator.records.records import CommittedOffset, LogCorrupt
 from partition_log.disk.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged
+from partition_log.store.recovery import LOCK_FILE
 from protocol.messages.topics import MetadataReply
 from protocol.record_batch import CorruptBatch
 from protocol.words import counted
@@ -166,7 +167,7 @@ async def to_local(config: Config, link: ClusterLink, say: Say, *, executes: boo
 
 def _lock(folder: Path) -> int | None:
     """Keep daemons away from a data folder. Raises FolderInUse."""
-    return OsDisk().lock(f"{folder}/LOCK") if (folder / "node.toml").exists() else None
+    return OsDisk().lock(f"{folder}/{LOCK_FILE}") if (folder / "node.toml").exists() else None
 
 
 def _check_empty(folder: Path) -> None:
