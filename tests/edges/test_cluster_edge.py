@@ -34,8 +34,6 @@ from tests.edges.test_cluster_log_requests import link_to
 SHARDS = 4
 SETTINGS = ClusterLogSettings(session_ms=30_000)
 LEAVES_WITHIN_S = 8.0
-NOWHERE = Path("/nowhere")
-"""Data folder of a node that remembers nothing."""
 _PATIENCE_S = 90
 
 
@@ -43,12 +41,12 @@ class Staged:
     """A node and its edge, and what the node said."""
 
     def __init__(
-        self, kafka: FakeKafka, node_id: int, settings: ClusterLogSettings = SETTINGS, folder: Path = NOWHERE
+        self, kafka: FakeKafka, node_id: int, settings: ClusterLogSettings = SETTINGS, folder: Path | None = None
     ) -> None:
         self.said: list[str] = []
         self.node = LogNode(SHARDS, settings, self.said.append)
         plan = ClusterPlan(
-            folder, node_id, SHARDS, 3, "__muster_nodes", 100, FollowedShards.ALL, settings, LEAVES_WITHIN_S
+            node_id, SHARDS, 3, "__muster_nodes", 100, FollowedShards.ALL, settings, LEAVES_WITHIN_S, folder=folder
         )
         self.edge = ClusterEdge(self.node, plan, link_to(kafka))
         self.view = NodeView(node_id, {"kafka": ("127.0.0.1", node_id)})
@@ -250,7 +248,7 @@ async def test_a_request_of_a_shard_comes_back_as_an_event_of_that_shard() -> No
                 heard.append(event)
 
         edge = ClusterEdge(
-            Heard(), ClusterPlan(NOWHERE, 1, SHARDS, 3, "nodes", 100, FollowedShards.ALL, SETTINGS), link_to(kafka)
+            Heard(), ClusterPlan(1, SHARDS, 3, "nodes", 100, FollowedShards.ALL, SETTINGS), link_to(kafka)
         )
         carried[ShardRequest](ShardRequest(AskProducerId(2, 17)))
         assert not heard  # a node is never stepped in the middle of a step

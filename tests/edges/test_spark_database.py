@@ -214,7 +214,8 @@ def test_a_batch_held_past_the_poll_interval_is_refused_and_its_query_goes_on(
             return len(one.rows) - before
 
         assert within(60, lambda: go_on(late) + go_on(other) >= 0 and table.has_once(ends))
-        assert late.report["member"]
+        # Its session ends again whenever it stands still for longer than the poll interval.
+        assert within(60, lambda: go_on(late) >= 0 and bool(late.report["member"]))
 
 
 def bounds(rows: list[tuple[str, int, int, bytes]]) -> Bounds:

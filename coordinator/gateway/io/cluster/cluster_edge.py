@@ -51,7 +51,6 @@ class NodeServer(Protocol):
 class ClusterPlan(NamedTuple):
     """Configuration of the edge. `copies`: replicas of topics that it makes."""
 
-    folder: Path
     node_id: int
     shards: int
     copies: int
@@ -65,6 +64,8 @@ class ClusterPlan(NamedTuple):
     """Size of the topic of notes."""
     peers_tls: Callable[[], ssl.SSLContext] | None = None
     """Makes the context of a connection to another node's HTTP listener; None: plaintext."""
+    folder: Path | None = None
+    """Data folder, which the node has locked; None: the next process knows nothing of this one."""
 
 
 class ClusterEdge:
@@ -78,7 +79,7 @@ class ClusterEdge:
         self._incarnation = f"{time.time_ns():020}-{random.getrandbits(32):08x}"
         self._notes = NotesTopic(link, self._incarnation, self._on_news)
         self._peers = Peers(plan.node_id, plan.peers_tls, server.happen)
-        self._predecessor = Predecessor(plan.folder, plan.group_id)
+        self._predecessor = None if plan.folder is None else Predecessor(plan.folder, plan.group_id)
         self._tasks = Tasks("ClusterEdge")
         self._member: NodesMember | None = None
         self._has_left = False
@@ -113,14 +114,15 @@ class ClusterEdge:
         """Join the nodes' group, and return once the shards' owners are known. The node must be running. Raises
         ConfigError."""
         await self.prepare()
-        await self._predecessor.evict(self._link)
+        if self._predecessor is not None:
+            await self._predecessor.evict(self._link)
         await self._notes.start(_NOTES_WITHIN_S)
         plan = self._plan
         settings = NodesGroupSettings(
             plan.group_id, OFFSETS_LOG_TOPIC, plan.settings.session_ms, plan.heartbeat_ms, plan.follows
         )
         group = NodesGroup(settings, Candidate(node, self._incarnation), random.random)
-        member = self._member = NodesMember(group, self._link, self._on_member_event, self._predecessor.record)
+        member = self._member = NodesMember(group, self._link, self._on_member_event, self._on_member_id)
         member.start()
         while not group.is_placed:
             if refusal := group.problem:
@@ -147,6 +149,10 @@ class ClusterEdge:
         self._server.happen(event)
         if isinstance(event, NodesFound):
             self._peers.found(event.nodes)
+
+    def _on_member_id(self, member_id: str) -> None:
+        if self._predecessor is not None:
+            self._predecessor.record(member_id)
 
     # --- the end ---
 

@@ -32,7 +32,6 @@ class ClusterPart:
         self.shards = ClusterShards(settings, read_clock(), config.max_unflushed_bytes)
         peers_tls = nodes_tls(config)
         plan = ClusterPlan(
-            Path(config.data_dir),
             config.node_id,
             config.offsets_topic_num_partitions,
             config.upstream_log_replication_factor,
@@ -42,6 +41,7 @@ class ClusterPart:
             settings,
             notes_bytes=config.journal_retention_bytes,
             peers_tls=None if peers_tls is None else peers_tls.context,
+            folder=Path(config.data_dir),
         )
         servers = [(server.host, server.port) for server in config.upstream_servers.all]
         self._edge = ClusterEdge(server, plan, ClusterLink(servers, beside.open_client, beside.cluster_mismatch))

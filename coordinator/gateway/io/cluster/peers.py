@@ -90,7 +90,8 @@ class Peers:
         """Try all addresses of the host. Raises ConnectionRefusedError if one refuses and none is silent, else
         CONNECT_ERRORS."""
         failures: list[OSError] = []
-        for *_, (address, *_) in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        for *_, socket_address in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            address = str(socket_address[0])
             try:
                 async with asyncio.timeout(_CONNECT_S):
                     if self._tls is None:
