@@ -41,14 +41,14 @@ EDGES_CACHE = ".pytest_cache/edges"
 """Folder where pytest notes which of the edges failed: one of their own, since other tests run beside them."""
 ALL_EDGES = [
     *PYTEST,
-    "--no-loadscope-reorder",
+    "--no-loadscope-reorder",  # conftest.py has the order
     "tests/edges",
     "-n",
     str(2 * CORES),
     "--cache-clear",
     "-o",
     f"cache_dir={EDGES_CACHE}",
-]  # conftest.py has the order
+]
 SHORT_EDGES = [*ALL_EDGES, "-m", "not long"]
 """Clusters of Spark, which need processors, are long; the others mostly wait."""
 MOST_AGAIN = 5

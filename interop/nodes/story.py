@@ -64,11 +64,9 @@ class Story:
 
     def __init__(self, scene: Scene, offices: Sequence[Office], ease_s: float) -> None:
         self.failed: list[str] = []
-        self.gaps_s: dict[str, list[float]] = defaultdict(list)
-        """Longest time without a commit by kind of fault, of each group that the faulty node had, or of all; also of
-        the time before a node that was away was started again, since shards move once more when it joins."""
-        self.gaps_of_clients_s: dict[tuple[str, str], list[float]] = defaultdict(list)
-        """The same by kind of fault and client."""
+        self.gaps_s: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        """Longest time without a commit by kind of fault and client, of each group that the faulty node had, or of all;
+        also of the time before a node that was away was started again, since shards move once more when it joins."""
         self._scene = scene
         self._offices = offices
         self._ease_s = ease_s
@@ -89,16 +87,14 @@ class Story:
         from_s = time.time()
         again_s = fault.happen()
         goes_on = self._until_all_commit(fault.what, time.time(), _PATIENCE_S)
-        of_clients = {office.library: self._gaps(fault, owners, from_s, office=office) for office in self._offices}
-        of_node = [gap for gaps in of_clients.values() for gap in gaps]
-        self.gaps_s[fault.kind] += of_node
-        for library, gaps in of_clients.items():
-            self.gaps_of_clients_s[fault.kind, library] += gaps
-        if again_s is not None:
-            for office in self._offices:
-                self.gaps_s[f"{fault.kind}, until it is back"] += self._gaps(
-                    fault, owners, from_s, again_s, office=office
-                )
+        of_node: list[float] = []
+        for office in self._offices:
+            gaps = self._gaps(office, fault, owners, from_s)
+            of_node += gaps
+            self.gaps_s[fault.kind][office.library] += gaps
+            if again_s is not None:
+                before = self._gaps(office, fault, owners, from_s, again_s)
+                self.gaps_s[f"{fault.kind}, until it is back"][office.library] += before
         moved = {
             clerk.group: self._causes(clerk.group, from_s) for clerk in self.clerks if clerk.moves > moves[clerk.group]
         }
@@ -117,14 +113,9 @@ class Story:
         time.sleep(self._ease_s)
         return goes_on
 
+    @staticmethod
     def _gaps(
-        self,
-        fault: Fault,
-        owners: Mapping[str, int | None],
-        from_s: float,
-        until_s: float = math.inf,
-        *,
-        office: Office,
+        office: Office, fault: Fault, owners: Mapping[str, int | None], from_s: float, until_s: float = math.inf
     ) -> list[float]:
         """Return the longest time without a commit of each of the client's groups that the faulty node had, or of all.
         The time may begin until then, and end later."""
@@ -254,18 +245,20 @@ def _committed(bootstrap: str, group: str) -> int:
 def _summary(story: Story, plan: Plan) -> list[str]:
     """Print what groups saw of each kind of fault; what is beyond the limits, and what clerks found wrong."""
     print("| what happens | groups that saw it | p50 | p99 | longest time without a commit |\n|---|---|---|---|---|")
-    for kind, gaps in sorted(story.gaps_s.items()):
+    every = {kind: [gap for gaps in by_client.values() for gap in gaps] for kind, by_client in story.gaps_s.items()}
+    for kind, gaps in sorted(every.items()):
         told = " | ".join(f"{quantile(gaps, share):.2f} s" for share in (0.5, 0.99, 1))
         print(f"| {kind} | {len(gaps)} | {told} |")
-    for (kind, library), gaps in sorted(story.gaps_of_clients_s.items()):
-        print(f"{kind}, {library}: " + " / ".join(f"{quantile(gaps, share):.2f}" for share in (0.5, 0.99)) + " s")
+    for kind, by_client in sorted(story.gaps_s.items()):
+        for library, gaps in by_client.items():
+            print(f"{kind}, {library}: " + " / ".join(f"{quantile(gaps, share):.2f}" for share in (0.5, 0.99)) + " s")
     commits = sum(len(clerk.acknowledged_s) for clerk in story.clerks)
     print(f"{commits:,} commits of {len(story.clerks)} groups acknowledged", flush=True)
     limits = (("kill -9", plan.within_s), ("planned stop", plan.stopped_within_s))
     late = [
         f"{kind}: {longest:.2f} s at p99, {limit:g} s are allowed"
         for kind, limit in limits
-        if limit is not None and (longest := quantile(story.gaps_s[kind], 0.99)) > limit
+        if limit is not None and (longest := quantile(every.get(kind, []), 0.99)) > limit
     ]
     return late + _faults(story.clerks)
 

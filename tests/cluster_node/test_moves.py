@@ -7,7 +7,7 @@ from coordinator.cluster_node.events import NewsReceived, NodeEnded, ShardChange
 from coordinator.cluster_node.nodes import LetGo, Taken
 from coordinator.records.records import Note
 from protocol.messages.groups import ListAudit, ListAuditReply, ListedNote, ListNotes, ListNotesReply
-from tests.cluster_node.rig import SESSION_MS, SHARDS, LogNode
+from tests.cluster_node.rig import SESSION_MS, SHARDS, Cluster, LogNode
 from tests.cluster_node.test_service import committing, joined, owner
 
 
@@ -35,11 +35,17 @@ def moved(node: LogNode, group_id: str = "a") -> ListedNote:
     return newest
 
 
-def test_what_happened_at_a_killed_node_is_told_by_the_next_and_so_is_the_move() -> None:
+def group_at_one_of_two_nodes() -> tuple[Cluster, LogNode, LogNode]:
+    """Nodes 1 and 2; the first has the group, with a member."""
     cluster, one = owner()
     two = cluster.start(2)
     cluster.give_all(one)
     joined(one, "a")
+    return cluster, one, two
+
+
+def test_what_happened_at_a_killed_node_is_told_by_the_next_and_so_is_the_move() -> None:
+    cluster, one, two = group_at_one_of_two_nodes()
     before = notes(one)
     assert [note.kind for note in before] == ["rebalance", "completed"]
     cluster.nodes.remove(one)
@@ -56,10 +62,7 @@ def test_what_happened_at_a_killed_node_is_told_by_the_next_and_so_is_the_move()
 
 
 def test_a_node_whose_process_was_seen_to_end_is_not_called_silent() -> None:
-    cluster, one = owner()
-    two = cluster.start(2)
-    cluster.give_all(one)
-    joined(one, "a")
+    cluster, one, two = group_at_one_of_two_nodes()
     cluster.nodes.remove(one)
     two.step(NodeEnded(1))
     cluster.now_ms += 1_000
@@ -70,10 +73,7 @@ def test_a_node_whose_process_was_seen_to_end_is_not_called_silent() -> None:
 
 
 def test_the_end_of_a_process_explains_the_next_move_of_its_shards_alone() -> None:
-    cluster, one = owner()
-    two = cluster.start(2)
-    cluster.give_all(one)
-    joined(one, "a")
+    cluster, one, two = group_at_one_of_two_nodes()
     two.step(NodeEnded(1))
     two.beat()
     for before, after in ((one, two), (two, one), (one, two)):  # its next process gets them back, and falls silent
@@ -89,10 +89,7 @@ def test_the_end_of_a_process_explains_the_next_move_of_its_shards_alone() -> No
 
 
 def test_that_a_process_ended_long_ago_explains_no_move() -> None:
-    cluster, one = owner()
-    two = cluster.start(2)
-    cluster.give_all(one)
-    joined(one, "a")
+    cluster, one, two = group_at_one_of_two_nodes()
     two.step(NodeEnded(1))
     cluster.nodes.remove(one)
     cluster.now_ms += 3 * SESSION_MS
@@ -102,10 +99,7 @@ def test_that_a_process_ended_long_ago_explains_no_move() -> None:
 
 
 def test_a_planned_move_is_told_with_the_time_since_the_shard_was_handed_over() -> None:
-    cluster, one = owner()
-    two = cluster.start(2)
-    cluster.give_all(one)
-    joined(one, "a")
+    cluster, one, two = group_at_one_of_two_nodes()
     hand_over(one)
     assert {type(news) for news in cluster.told} == {Note, LetGo, Taken}
     cluster.now_ms += 300
@@ -175,10 +169,7 @@ def test_an_act_is_audited_by_the_node_that_has_the_group_alone() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_note_that_is_told_again_is_kept_once(times: int) -> None:
-    cluster, one = owner()
-    two = cluster.start(2)
-    cluster.give_all(one)
-    joined(one, "a")
+    cluster, one, two = group_at_one_of_two_nodes()
     for _ in range(times):
         two.step(NewsReceived(tuple(cluster.told)))
     assert known(two) == notes(one) != []

@@ -14,8 +14,8 @@ from coordinator.node.events import Event
 from tests.edges.fake_kafka import until
 
 _PATIENCE_S = 30
-REFUSALS_S = 0.35
-"""Time in which a watched node would be tried a few times."""
+REFUSALS_S = 1.3
+"""Time in which a watched node that refuses is tried twice."""
 LASTING_S = 0.6
 """Age at which a connection was none too many: the next attempt follows its end at once."""
 LOOPBACK = "127.0.0.1"
