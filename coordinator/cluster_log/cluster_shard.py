@@ -11,6 +11,7 @@ from typing import Any
 from coordinator.cluster_log.answers import WriteVerdict, verdict_on
 from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase, error_name
 from coordinator.cluster_log.effects import (
+    ShardCaughtUp,
     ShardEffect,
     ShardHandedOver,
     ShardLost,
@@ -32,6 +33,7 @@ from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.reader import LogReader, ReadOutcome
 from coordinator.cluster_log.requests import ShardRequests
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.standby import StandbyReads
 from coordinator.cluster_log.writer import ShardWriter
 from protocol.errors import ErrorCode
 from protocol.record_batch import CorruptBatch, stamp
@@ -40,12 +42,20 @@ NEVER = 2**62
 
 
 class ClusterShard:
-    """One shard at one node. The node must call `take_effects` after events and appends, and by `next_deadline_ms`."""
+    """One shard at one node. The node must call `take_effects` after events and appends, and by `next_deadline_ms`. All
+    shards of a node share the lease and `standby`."""
 
     attempt: type[ClaimAttempt] = ClaimAttempt
     """Class of its attempts to claim."""
 
-    def __init__(self, index: int, settings: ClusterLogSettings, lease: Lease, now: BootMoment) -> None:
+    def __init__(
+        self,
+        index: int,
+        settings: ClusterLogSettings,
+        lease: Lease,
+        now: BootMoment,
+        standby: StandbyReads | None = None,
+    ) -> None:
         self.index = index
         self.claim: ClaimedEpoch | None = None
         """The claim under which the shard is served; None if it is not served."""
@@ -53,8 +63,9 @@ class ClusterShard:
         """Reason of the last failure, for the operator."""
         self._settings = settings
         self._lease = lease
+        self._standby = standby or StandbyReads()
         self._seen_ms = now.boot_ms
-        self._is_wanted = self._follows = False
+        self._is_wanted = self._follows = self._catches_up = False
         self._leaves_by_ms: int | None = None  # when a hand-over gives its last write up
         self._requests = ShardRequests(index, settings.retry_ms, settings.node_id)
         self.reader = LogReader(index, self._requests)
@@ -109,10 +120,19 @@ class ClusterShard:
         self._note_attempt(now)
         if self.claim is not None:
             self.reader.look_for_markers(now.boot_ms + self._settings.marker_ms)
-        self.reader.run_due(now)
+        if self._catches_up and self.claim is None and self._attempt is None:
+            self._read_along(now)
+        else:
+            self.reader.run_due(now)
         if self.claim is not None and self._attempt is None and self._writer.in_flight is None:
             self._write_what_is_due(self.claim, now)
         return self._requests.take_effects()
+
+    def _read_along(self, now: BootMoment) -> None:
+        """Read more of a log that is followed once it is this shard's turn."""
+        if self.reader.is_due(now) and not self._standby.may_read(self.index):
+            self.reader.read_at(now.boot_ms + self._settings.retry_ms)
+        self.reader.run_due(now)
 
     @property
     def next_deadline_ms(self) -> int:
@@ -157,7 +177,9 @@ class ClusterShard:
         self._lose("the node is no member of the nodes' group", now)
 
     def _following(self, event: FollowingWanted, now: BootMoment) -> None:
-        self._follows = event.is_wanted
+        self._follows = self._catches_up = event.is_wanted
+        if not event.is_wanted:
+            self._standby.ended(self.index)
         if self._follows and self.claim is None and not self.reader.is_reading:
             self.reader.read_at(now.boot_ms)
 
@@ -190,6 +212,8 @@ class ClusterShard:
     def _rest(self, now: BootMoment) -> None:
         """Abandon the requests in flight; continue reading if the shard is followed."""
         self._attempt, self._gap_end = None, None
+        self._standby.claim_ended(self.index)
+        self._catches_up = self._follows
         self._requests.forget()
         if self._follows:
             self.reader.read_at(now.boot_ms)
@@ -202,6 +226,8 @@ class ClusterShard:
             # A node that was suspended or is cut off does not know whether it is still a member.
             self._requests.later(now, self._begin_claim)
             return
+        if self.claim is None:
+            self._standby.claim_began(self.index)
         self._attempt = self.attempt(self._requests, self.reader, self._settings.session_ms, now)
         self._attempt.begin(self.claim)
 
@@ -226,6 +252,7 @@ class ClusterShard:
 
     def _own(self, attempt: ClaimAttempt, now: BootMoment) -> None:
         is_new = self.claim is None
+        self._standby.claim_ended(self.index)
         self.claim = ClaimedEpoch(attempt.offset, *attempt.producer)
         self._expected = self.reader.tail.next_offset
         self._writer.begin(self.claim)
@@ -246,6 +273,8 @@ class ClusterShard:
             self.reader.restart(event.log_start_offset)
         if outcome is None or self._has_read_enough(now, is_end=outcome is ReadOutcome.END):
             return
+        if outcome is not ReadOutcome.READ:
+            self._standby.ended(self.index)
         wait_ms = self._settings.retry_ms if self.claim or self._attempt else self._settings.follow_ms
         self.reader.read_at(now.boot_ms + (0 if outcome is ReadOutcome.READ else wait_ms))
 
@@ -263,6 +292,10 @@ class ClusterShard:
         if self.claim is not None:
             self._have_read_between(self.claim, now)
             return not self.reader.is_end_wanted
+        if is_end and self._catches_up:
+            self._catches_up = False
+            self._standby.ended(self.index)
+            self._requests.effects.append(ShardCaughtUp(self.index))
         return not self._follows
 
     def _have_read_between(self, claim: ClaimedEpoch, now: BootMoment) -> None:

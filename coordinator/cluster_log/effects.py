@@ -57,6 +57,10 @@ class TransactionDecided(ShardEffect, frozen=True):
     end: TransactionEnd
 
 
+class ShardCaughtUp(ShardEffect, frozen=True):
+    """The log of a shard that is followed was read to its present end, for the first time since it is followed."""
+
+
 class LogEndRead(ShardEffect, frozen=True):
     """Continue the requests that waited for a read to the end of the log."""
 

@@ -73,9 +73,13 @@ class LogReader:
         if self.tail.transactions.open and not self.is_reading:
             self.due_ms = boot_ms
 
+    def is_due(self, now: BootMoment) -> bool:
+        """Return true if the scheduled read is due."""
+        return self.due_ms is not None and self.due_ms <= now.boot_ms
+
     def run_due(self, now: BootMoment) -> None:
         """Send the scheduled read if it is due."""
-        if self.due_ms is not None and self.due_ms <= now.boot_ms:
+        if self.is_due(now):
             self.read_on()
 
     def restart(self, start_offset: int = 0) -> None:

@@ -1,14 +1,23 @@
 """The shards of a node whose logs are in the cluster: their part in the node's steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from coordinator.clock import Moment
 from coordinator.cluster_log.cluster_shard import ClusterShard
-from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardHandedOver, ShardOwned, WriteBatch
+from coordinator.cluster_log.effects import (
+    AskProducerId,
+    ReadLog,
+    ShardCaughtUp,
+    ShardHandedOver,
+    ShardOwned,
+    WriteBatch,
+)
 from coordinator.cluster_log.events import OwnershipRevoked
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
+from coordinator.cluster_log.standby import StandbyReads
+from coordinator.cluster_node.effects import CaughtUp, HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import (
     LeaseEnded,
     LeaseRenewed,
@@ -17,6 +26,7 @@ from coordinator.cluster_node.events import (
     NodeEnded,
     NodesFound,
     ShardChanged,
+    ShardsToRead,
 )
 from coordinator.cluster_node.moves import ShardMoves
 from coordinator.cluster_node.nodes import LetGo, Taken
@@ -48,6 +58,7 @@ class ClusterShards:
 
     def __init__(self, settings: ClusterLogSettings, started: Moment, most_unwritten_bytes: int) -> None:
         self.lease = Lease(settings)
+        self._standby = StandbyReads()
         self.services: list[ShardService] = []
         self._settings = settings
         self._clock = LogClock(_boot(started))
@@ -66,7 +77,7 @@ class ClusterShards:
 
     def _service(self, index: int, tools: ShardTools) -> ShardService:
         assert tools.slices is not None
-        protocol = self.protocol(index, self._settings, self.lease, self._clock.now)
+        protocol = self.protocol(index, self._settings, self.lease, self._clock.now, self._standby)
         log = ClusterLog(protocol, self._clock, self._unwritten, self._settings.max_batch_bytes)
         outbox, groups = LeasedOutbox(tools.outbox, log.barrier, refusal_of), ServedGroups(tools.directory)
         own = tools._replace(outbox=outbox, directory=groups, share_notes=self._share_notes)
@@ -92,6 +103,7 @@ class ClusterShards:
             NodesFound: found,
             NodeEnded: self._node_ended,
             LogProblems: self._problems,
+            ShardsToRead: self._to_read,
             NewsReceived: self._on_news,
         }
         node.tasks[_TASK] = self._look_at_clock
@@ -139,6 +151,9 @@ class ClusterShards:
         core.log_problems = event.problems
         core.gauges["log_problems"] = len(event.problems)
 
+    def _to_read(self, event: ShardsToRead, moment: Moment) -> None:
+        self._node.core.gauges["shards_to_read"] = event.count
+
     # --- notes ---
 
     def _share_notes(self, notes: list[Note]) -> list[Note]:
@@ -175,7 +190,7 @@ class ClusterShards:
         """Tell the nodes that this one serves the shard, and its groups that they moved."""
         news = Taken(shard.index, owned.tag, self._placement.node_id)
         self._taken(news, moment)
-        self._node.effects.append(PublishNews((news,)))
+        self._node.effects += (PublishNews((news,)), CaughtUp(shard.index))
         return self._moves.append_notes(shard, owned, news.node_id, moment)
 
     # --- what follows ---
@@ -186,6 +201,9 @@ class ClusterShards:
             if isinstance(effect, AskProducerId | WriteBatch | ReadLog):
                 self._node.effects.append(ShardRequest(effect))
                 continue
+            if isinstance(effect, ShardCaughtUp):
+                service.when_applied(partial(self._caught_up, protocol.index))
+                continue
             service.take(effect, moment)
             if isinstance(effect, ShardHandedOver):
                 self._node.effects.append(HandedOver(protocol.index))
@@ -194,6 +212,10 @@ class ClusterShards:
                     self._let_go(let_go, moment)
                     self._node.effects.append(PublishNews((let_go,)))
         self._deadlines[protocol.index] = protocol.next_deadline_ms
+
+    def _caught_up(self, shard: int) -> Iterator[int]:
+        self._node.effects.append(CaughtUp(shard))
+        yield 1
 
     def _schedule(self, moment: Moment) -> None:
         """Schedule the next step at the earliest deadline of the shards' protocols."""

@@ -19,6 +19,12 @@ class HandedOver(Effect):
     shard: int
 
 
+class CaughtUp(Effect):
+    """Notify the nodes' group that this node has the state of the shard's log, which it serves or follows."""
+
+    shard: int
+
+
 class PublishNews(Effect):
     """Notify the other nodes, and those that start later. No reply waits for it."""
 

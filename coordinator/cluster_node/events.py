@@ -39,6 +39,12 @@ class NodeEnded(Event):
     node_id: int
 
 
+class ShardsToRead(Event):
+    """Number of shards whose logs this node must read before it is given its share of those that others serve."""
+
+    count: int
+
+
 class NewsReceived(Event):
     """Notifications of other nodes, or of this one before its start, in order."""
 

@@ -126,6 +126,10 @@ class ShardService:
         self.log.protocol.reader.read_to_end()
         self._clock.changed[self.shard.index] = None
 
+    def when_applied(self, steps: Callable[[], Iterator[int]]) -> None:
+        """Run the steps once all records read so far have been applied."""
+        self._replay.then(steps)
+
     def _go_on(self, moment: Moment) -> None:
         waiting, self._at_end = self._at_end, []
         for go_on in waiting:

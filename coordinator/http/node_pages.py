@@ -29,12 +29,15 @@ class NodePages:
         node = await self._ask.node()
         # Groups are served while the cluster is unreachable, but only once its brokers have listeners here.
         is_led = node.gauges.get("upstream_brokers", 1) > 0
-        ready = node.shards_loaded == node.shards_total and is_led
+        to_read = node.gauges.get("shards_to_read", 0)
+        ready = node.shards_loaded == node.shards_total and is_led and not to_read
         body: dict[str, Any] = {
             "ready": ready,
             "shards_loaded": node.shards_loaded,
             "shards_total": node.shards_total,
         }
+        if to_read:  # a rolling restart waits here, so that one node at least has read each log
+            body["shards_to_read"] = to_read
         if node.gauges.get("disk_full"):  # reads are still served, so the node stays ready
             body["disk_full"] = True
         if node.log_problems:  # groups are served, though not safely

@@ -1,5 +1,5 @@
-"""A rig for the nodes' group: real members, a real coordinator, one clock. Nodes take over and hand over shards at
-once, unless a node `drains`."""
+"""A rig for the nodes' group: real members, a real coordinator, one clock. Nodes read logs, take over and hand over
+shards at once, unless a node `drains`, or `reads_slowly`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,11 @@ class RigNode:
         self.owned: set[int] = set()
         self.followed: set[int] = set()
         self.draining: set[int] = set()
-        self.drains = self.is_cut = self.is_gone = False
+        self.unread: set[int] = set()
+        """Shards that it owns or follows, and has yet to read if it reads slowly."""
+        self.drains = self.reads_slowly = self.is_cut = self.is_leaving = self.is_gone = False
+        self.is_behind = False
+        """True from when it is cut off until its next assignment: others may own its shards, unknown to it."""
         self.leases: list[int] = []
         """Times from which the lease ran, the newest last; emptied when it ends."""
         self.found: NodesFound | None = None
@@ -57,6 +61,7 @@ class RigNode:
                     self.leases.clear()
                 case NodesFound():
                     self.found = event
+                    self.is_behind = self.is_cut
                 case ShardChanged(shard=shard, event=change):
                     self._change(shard, change)
         for request in step.requests:
@@ -70,6 +75,7 @@ class RigNode:
         match change:
             case OwnershipGiven():
                 self.rig.given(self, shard)
+                self._read(shard)
             case OwnershipRevoked() if self.drains:
                 self.draining.add(shard)
             case OwnershipRevoked():
@@ -77,17 +83,36 @@ class RigNode:
             case OwnershipLost():
                 self.owned.discard(shard)
                 self.draining.discard(shard)
+                self.unread.discard(shard)
             case FollowingWanted(is_wanted=True):
                 self.followed.add(shard)
+                self._read(shard)
             case FollowingWanted():
                 self.followed.remove(shard)
+                if shard not in self.owned:
+                    self.unread.discard(shard)
+
+    def _read(self, shard: int) -> None:
+        self.unread.add(shard)
+        if not self.reads_slowly:
+            self.rig.later(lambda: self.catch_up(shard))
+
+    def catch_up(self, *shards: int) -> None:
+        """Read these shards to their ends."""
+        for shard in self.unread.intersection(shards):
+            self.unread.remove(shard)
+            if not self.is_gone:
+                self.take(self.group.caught_up(shard, self.rig.now_ms))
 
     def hand_over(self, shard: int) -> None:
+        if self.group.is_ready and not self.is_leaving:
+            self.rig.note_revoked(self, shard)
         self.owned.discard(shard)
         self.draining.discard(shard)
         self.take(self.group.handed_over(shard, self.rig.now_ms))
 
     def leave(self) -> None:
+        self.is_leaving = True
         self.take(self.group.leave(self.rig.now_ms))
 
     def kill(self) -> None:
@@ -104,6 +129,8 @@ class NodesGroupRig:
         self._calls = 1_000
         self._waiting: dict[int, tuple[RigNode, int]] = {}
         self._later: list[Any] = []
+        self._revoked: dict[int, int] = {}
+        """Shards that nodes which are ready, and stay, have handed over: those must not wait for a node that reads."""
 
     def node(
         self, node_id: int, incarnation: str = "", follows: FollowedShards = FollowedShards.INHERITED, says: bytes = b""
@@ -117,10 +144,17 @@ class NodesGroupRig:
         self._later.append(happen)
 
     def given(self, node: RigNode, shard: int) -> None:
-        """Give the node a shard; while no node is asleep or killed, no other node may have it."""
-        holders = [one.node_id for one in self.nodes if shard in one.owned and not one.is_cut]
+        """Give the node a shard; no other node may have it, unless that one is behind."""
+        holders = [one.node_id for one in self.nodes if shard in one.owned and not one.is_behind]
         assert not holders, f"shard {shard} is given to {node.node_id} and owned by {holders}"
+        served_by = self._revoked.pop(shard, None)
+        takes_part = node.group.is_ready or node.owned
+        assert served_by is None or takes_part, f"{node.node_id} must read shard {shard} of {served_by} first"
         node.owned.add(shard)
+
+    def note_revoked(self, node: RigNode, shard: int) -> None:
+        """Note that a node which is ready has handed the shard over, and stays."""
+        self._revoked[shard] = node.node_id
 
     def send(self, node: RigNode, call: int, message: Message) -> None:
         self._calls += 1
@@ -174,7 +208,7 @@ class NodesGroupRig:
 
     def cut(self, node: RigNode) -> None:
         """Cut a node off, in both directions."""
-        node.is_cut = True
+        node.is_cut = node.is_behind = True
 
     def mend(self, node: RigNode) -> None:
         node.is_cut = False

@@ -1,5 +1,9 @@
 """Nodes as members of their group: who gets which shard, and what each of them hears."""
 
+from random import Random
+
+import pytest
+
 from coordinator.gateway.cluster.nodes_group import FollowedShards
 from membership.consumer_protocol import ConsumerSubscription, encode_subscription
 from tests.cluster_gateway.nodes_group_rig import BEAT_MS, SESSION_MS, SHARDS, TOPIC, NodesGroupRig
@@ -149,3 +153,138 @@ def test_a_consumer_that_strays_into_the_group_gets_no_shard() -> None:
     stray = rig.node(2, says=encode_subscription(ConsumerSubscription((TOPIC,))))
     rig.run(4 * BEAT_MS)
     assert one.owned == ALL and not stray.owned
+
+
+def test_a_new_node_is_given_its_share_once_it_has_read_the_logs_and_they_are_served_until_then() -> None:
+    rig = NodesGroupRig()
+    one = rig.node(1)
+    rig.run(100)
+    two = rig.node(2)
+    two.reads_slowly = True
+    rig.run(10 * BEAT_MS)
+    assert one.owned == ALL and not two.owned
+    assert two.found is not None and two.found.owners == (1,) * SHARDS, "it names the owners meanwhile"
+    assert two.followed == ALL, "it is the only heir, besides"
+    share = set(range(SHARDS // 2, SHARDS))
+    two.catch_up(*(share - {SHARDS - 1}))
+    rig.run(10 * BEAT_MS)
+    assert one.owned == ALL
+    two.catch_up(SHARDS - 1)
+    rig.run(4 * BEAT_MS)
+    assert two.owned == share and one.owned == ALL - share
+    assert two.followed == one.owned
+
+
+def test_a_node_that_reads_takes_nothing_over_while_one_that_has_read_lives() -> None:
+    rig = NodesGroupRig()
+    one, two, three = (rig.node(number) for number in (1, 2, 3))
+    rig.run(4 * BEAT_MS)
+    three.kill()
+    rig.run(SESSION_MS + 4 * BEAT_MS)
+    again = rig.node(3)
+    again.reads_slowly = True
+    rig.run(4 * BEAT_MS)
+    assert one.followed == two.owned and two.followed == one.owned, "they inherit from each other"
+    assert len(again.followed) == SHARDS // 3, "it reads what it will be given"
+    two.kill()
+    rig.run(SESSION_MS + 4 * BEAT_MS)
+    assert one.owned == ALL and not again.owned
+    assert again.followed == ALL
+    one.leave()
+    rig.run(4 * BEAT_MS)
+    assert again.owned == ALL, "nobody else is left"
+
+
+def test_nodes_of_which_none_has_read_the_logs_share_them_at_once() -> None:
+    rig = NodesGroupRig()
+    nodes = [rig.node(1)]
+    nodes[0].reads_slowly = True
+    rig.run(4 * BEAT_MS)
+    for number in (2, 3):
+        nodes.append(rig.node(number))
+        nodes[-1].reads_slowly = True
+    rig.run(4 * BEAT_MS)
+    assert [len(node.owned) for node in nodes] == [SHARDS // 3] * 3
+    nodes[1].catch_up(*nodes[1].owned)
+    before = {node.node_id: set(node.owned) for node in nodes}
+    rig.run(4 * BEAT_MS)
+    assert nodes[1].group.is_ready and not nodes[0].group.is_ready
+    assert {node.node_id: node.owned for node in nodes} == before, "the first to be ready takes nothing from the others"
+
+
+def test_a_node_that_gets_no_further_is_given_its_share_after_a_minute() -> None:
+    rig = NodesGroupRig()
+    one = rig.node(1)
+    rig.run(100)
+    two = rig.node(2)
+    two.reads_slowly = True
+    rig.run(50_000)
+    two.catch_up(SHARDS - 1)
+    rig.run(59_000)
+    assert not two.owned
+    rig.run(2_000)
+    assert len(two.owned) == len(one.owned) == SHARDS // 2
+
+
+def test_a_node_that_lost_its_shards_reads_before_it_is_given_others() -> None:
+    rig = NodesGroupRig()
+    one, two = rig.node(1), rig.node(2)
+    rig.run(4 * BEAT_MS)
+    one.reads_slowly = True
+    rig.cut(one)
+    rig.run(SESSION_MS + 2 * BEAT_MS)
+    rig.mend(one)
+    rig.run(10_000)
+    assert two.owned == ALL and not one.owned and not one.group.is_ready
+    one.catch_up(*ALL)
+    rig.run(4 * BEAT_MS)
+    assert len(one.owned) == len(two.owned) == SHARDS // 2
+
+
+def test_a_node_that_follows_nothing_is_given_its_share_at_once() -> None:
+    rig = NodesGroupRig()
+    rig.node(1, follows=FollowedShards.NONE)
+    rig.run(100)
+    two = rig.node(2, follows=FollowedShards.NONE)
+    two.reads_slowly = True
+    rig.run(4 * BEAT_MS)
+    assert len(two.owned) == SHARDS // 2
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_happens_to_nodes_no_shard_goes_to_one_that_has_yet_to_read_it_and_all_end_with_equal_shares(
+    seed: int,
+) -> None:
+    random = Random(seed)
+    rig = NodesGroupRig()
+    for number in (1, 2, 3, 4):
+        rig.node(number)
+    rig.run(4 * BEAT_MS)
+    for _ in range(25):
+        living = [node for node in rig.nodes if not node.is_gone and not node.group.is_closed]
+        one = random.choice(living)
+        match random.randrange(7):
+            case 0 | 1 if len(living) > 1:
+                one.kill()
+                rig.node(one.node_id).reads_slowly = random.random() < 0.7
+            case 2 if len(living) > 1:
+                one.leave()
+                rig.run(random.choice((0, 3 * BEAT_MS)))
+                rig.node(one.node_id).reads_slowly = random.random() < 0.7
+            case 3:
+                rig.cut(one)
+                rig.run(random.choice((BEAT_MS, 2 * SESSION_MS)))
+                rig.mend(one)
+            case _:
+                one.catch_up(*random.sample(range(SHARDS), random.randrange(1, SHARDS + 1)))
+        rig.run(random.choice((10, BEAT_MS, 3 * BEAT_MS, SESSION_MS)))
+    living = [node for node in rig.nodes if not node.is_gone and not node.group.is_closed]
+    for node in living:
+        node.reads_slowly = False
+        node.catch_up(*ALL)
+    rig.run(6 * SESSION_MS)
+    assert sorted(shard for node in living for shard in node.owned) == sorted(ALL)
+    assert {len(node.owned) for node in living} == {SHARDS // 4}
+    assert [
+        (node.node_id, node.group.problem) for node in living if not node.group.is_ready or node.group.problem
+    ] == []

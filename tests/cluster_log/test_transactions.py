@@ -114,7 +114,14 @@ def test_the_next_marker_of_the_producer_decides_offsets_in_their_order(is_commi
 
 def test_records_are_replayed_in_their_order_around_those_of_transactions() -> None:
     _, read = following(tagged((b"a", b"1"), pending(1), (b"b", b"2")), marker(), tagged((b"c", b"3"), sequence=4))
-    assert kinds(read) == ["LogReplayed", "OffsetsPending", "LogReplayed", "TransactionDecided", "LogReplayed"]
+    assert kinds(read) == [
+        "LogReplayed",
+        "OffsetsPending",
+        "LogReplayed",
+        "TransactionDecided",
+        "LogReplayed",
+        "ShardCaughtUp",
+    ]
 
 
 def test_a_tombstone_settles() -> None:

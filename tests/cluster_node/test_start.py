@@ -48,7 +48,7 @@ def test_a_node_with_a_log_of_its_own_has_no_part() -> None:
 def test_a_node_whose_log_is_in_the_cluster_has_its_requests_carried_out() -> None:
     async def begin() -> None:
         part, hooks = part_of(offsets_log="cluster", upstream_nodes_session_timeout_ms=7_000)
-        assert {kind.__name__ for kind in hooks.kinds} == {"ShardRequest", "HandedOver", "PublishNews"}
+        assert {kind.__name__ for kind in hooks.kinds} == {"ShardRequest", "HandedOver", "CaughtUp", "PublishNews"}
         assert part.shards is not None and not part.shards.lease.holds(0)
         part.shards.lease.heartbeat_succeeded(1_000, 1_000)
         assert part.shards.lease.holds(6_999) and not part.shards.lease.holds(7_000)

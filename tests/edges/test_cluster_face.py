@@ -29,6 +29,7 @@ from protocol.messages.groups import (
     SyncGroupAssignment,
     SyncGroupReply,
 )
+from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.edges.certificates import Folder
 from tests.edges.fake_kafka import FakeKafka, fake_kafka
@@ -56,6 +57,14 @@ def daemon(kafka: FakeKafka, folder: Path, node_id: int, *settings: str) -> Daem
     )
 
 
+def served(node: Daemon) -> int:
+    """Return the number of shards that the node serves."""
+    with ClusterClient(node.bootstrap) as cluster:
+        told = cluster.ask(DescribeNode())
+    assert isinstance(told, DescribeNodeReply)
+    return told.shards_loaded
+
+
 @asynccontextmanager
 async def two(folder: Path, *settings: str) -> AsyncIterator[tuple[Daemon, Daemon]]:
     async with fake_kafka(brokers=1) as kafka:
@@ -64,6 +73,8 @@ async def two(folder: Path, *settings: str) -> AsyncIterator[tuple[Daemon, Daemo
         try:
             for one in nodes:
                 await asyncio.to_thread(one.start)
+            for one in nodes:
+                await soon(partial(asyncio.to_thread, served, one), SHARDS // 2)
             yield nodes
         finally:
             for one in nodes:

@@ -16,7 +16,7 @@ from coordinator.cluster_log.events import (
     OwnershipRevoked,
     ShardEvent,
 )
-from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged, ShardsToRead
 from coordinator.gateway.cluster.nodes_protocol import NodesProtocol
 from coordinator.gateway.cluster.user_data import Candidate, OwnerTable
 from coordinator.node.events import Event
@@ -31,6 +31,7 @@ from membership.events import (
     MemberEffect,
     MemberEvent,
     Polled,
+    RejoinAsked,
     Released,
     Revoked,
     SendRequest,
@@ -44,6 +45,9 @@ _REFUSED_PAUSE_MS = 1_000
 """Pause after a refusal, before the member tries again."""
 _REQUEST_TIMEOUT_MS = 2_000
 """Silence after which another broker is asked: a coordinator that hangs must be noticed within a session."""
+_READING_MS = 60_000
+"""Time for which a node that reads logs may finish none before it asks for shards nevertheless: a partition may have no
+leader for long."""
 _NO_POLL_LIMIT_MS = 2**31 - 1
 """No limit: this module polls at each step."""
 
@@ -88,6 +92,11 @@ class NodesGroup:
         self._unreleased: set[int] = set()
         """Shards that the node is handing over."""
         self._followed: frozenset[int] = frozenset()
+        self._read: set[int] = set()
+        """Shards that the node owns or follows, and whose logs it has read to the end."""
+        self._told_to_read = 0
+        self._ready_by_ms: int | None = None
+        """When the node counts as ready, whatever it has read; None if it does already, or waits for its table."""
         self._lease_from_ms = -1
         self._pause_until_ms = 0
         self._rival: tuple[Candidate, int] | None = None
@@ -115,12 +124,14 @@ class NodesGroup:
         done = GroupStep([], [])
         was_steady = self._membership.is_steady
         self._hand(event, now_ms, done)
+        if was_steady and not self._membership.is_steady:
+            self._unsettled_ms = now_ms
+        self._judge_readiness(now_ms, done)
         if now_ms >= self._pause_until_ms and not self._is_leaving:
             self._pause_until_ms = 0
             self._hand(Polled(), now_ms, done)
-        if was_steady and not self._membership.is_steady:
-            self._unsettled_ms = now_ms
         self._note_lease(done)
+        self._tell_to_read(done)
         self._judge_rival()
         return done
 
@@ -136,10 +147,25 @@ class NodesGroup:
         self._unreleased.discard(shard)
         return self.step(Released() if was_waiting and not self._unreleased else TimePassed(), now_ms)
 
+    def caught_up(self, shard: int, now_ms: int) -> GroupStep:
+        """Note that the node has read the shard's log to its end. Once it has read all that it owns or would be given,
+        it is ready, and joins again for its share."""
+        self._read.add(shard)
+        if self._ready_by_ms is not None:
+            self._ready_by_ms = now_ms + _READING_MS
+        return self.step(TimePassed(), now_ms)
+
+    @property
+    def is_ready(self) -> bool:
+        """True once the node may be given shards that other nodes serve."""
+        return self._protocol.is_ready
+
     @property
     def next_deadline_ms(self) -> int | None:
         """Return when `TimePassed` is due; None if only an answer can change anything."""
         deadlines = [self._membership.next_deadline_ms, self._pause_until_ms or None]
+        if self._membership.is_steady:
+            deadlines.append(self._ready_by_ms)
         return min((one for one in deadlines if one is not None), default=None)
 
     @property
@@ -187,11 +213,14 @@ class NodesGroup:
 
     def _revoke(self, partitions: tuple[TopicPartition, ...], done: GroupStep) -> None:
         self._unreleased = {one.partition for one in partitions}
+        self._read -= self._unreleased
         done.events.extend(_all(self._unreleased, OwnershipRevoked()))
 
     def _lose(self, partitions: tuple[TopicPartition, ...], now_ms: int, done: GroupStep) -> None:
         """Stop at once, since other nodes may own the shards already."""
         self._unreleased.clear()
+        self._protocol.is_ready, self._ready_by_ms = False, None
+        self._read.difference_update(one.partition for one in partitions)
         done.events.append(LeaseEnded())
         done.events.extend(_all((one.partition for one in partitions), OwnershipLost()))
         self._hand(Released(), now_ms, done)
@@ -208,6 +237,8 @@ class NodesGroup:
         done.events.append(NodesFound(nodes, table.owners, self._unsettled_ms))
         done.events.extend(_all((one.partition for one in effect.added), OwnershipGiven()))
         self._follow(table, done)
+        if not self.is_ready and self._ready_by_ms is None:
+            self._ready_by_ms = now_ms + _READING_MS
 
     def _follow(self, table: OwnerTable, done: GroupStep) -> None:
         me = self._me.node.node_id
@@ -217,10 +248,33 @@ class NodesGroup:
         elif self._settings.follows is FollowedShards.ALL:
             wanted = frozenset(others)
         else:
-            wanted = frozenset(shard for shard in others if table.heirs[shard] == me)
+            wanted = frozenset(one for one in others if table.heirs[one] == me or one in table.awaited.get(me, ()))
+        self._read -= self._followed - wanted
         done.events.extend(_all(self._followed - wanted, FollowingWanted(is_wanted=False)))
         done.events.extend(_all(wanted - self._followed, FollowingWanted(is_wanted=True)))
         self._followed = wanted
+
+    def _to_read(self) -> set[int]:
+        """Return the shards that must be read before the node is ready: its own, and those that it will be given."""
+        if self.table is None:
+            return set()
+        me = self._me.node.node_id
+        own = {shard for shard, owner in enumerate(self.table.owners) if owner == me}
+        return (own | self._followed.intersection(self.table.awaited.get(me, ()))) - self._read
+
+    def _judge_readiness(self, now_ms: int, done: GroupStep) -> None:
+        """Join again once the logs are read."""
+        if self._ready_by_ms is None or not self._membership.is_steady:
+            return
+        if not self._to_read() or now_ms >= self._ready_by_ms:
+            self._protocol.is_ready, self._ready_by_ms = True, None
+            self._hand(RejoinAsked("the node has read the logs of its shards"), now_ms, done)
+
+    def _tell_to_read(self, done: GroupStep) -> None:
+        count = 0 if self.is_ready else len(self._to_read())
+        if count != self._told_to_read:
+            self._told_to_read = count
+            done.events.append(ShardsToRead(count))
 
     def _note_lease(self, done: GroupStep) -> None:
         sent_ms = self._membership.lease_from_ms

@@ -31,34 +31,39 @@ from protocol.messages.topics import MetadataReply
 
 class NodesProtocol(ConsumerProtocol):
     """Group protocol of one node. `table` is that of the newest assignment; None if it had no table that can be
-    read."""
+    read. `is_ready`: see `Candidate`."""
 
     def __init__(self, topic: str, me: Candidate) -> None:
         self.table: OwnerTable | None = None
+        self.is_ready = False
         self._topic = topic
         self._me = me
 
     def encode_subscription(self, m: MemberState, protocol: str) -> bytes:
         """Encode the shards of the node, and its identity."""
-        user_data = encode_candidate(self._me, m.last_generation_id)
+        user_data = encode_candidate(replace(self._me, is_ready=self.is_ready), m.last_generation_id)
         return encode_subscription(ConsumerSubscription(m.topics, user_data, m.held, m.generation_id))
 
     def assign(self, m: MemberState, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
         """Assign the shards to the nodes, one node for each id, and send every member the whole table."""
         nodes = _one_of_each_id([subscriber_of(one) for one in m.roster])
         living = {subscriber.member_id: candidate for subscriber, candidate in nodes}
-        subscribers = [subscriber for subscriber, _ in nodes]
-        shares = assign_cooperative_sticky(partition_counts, subscribers)
+        sharing, waiting = _who_shares(nodes)
+        shares = assign_cooperative_sticky(partition_counts, sharing)
         # A shard that a node must hand over has no owner in this round: clients wait until a coordinator is named, but
         # give up on a coordinator that does not serve yet.
         owners = {one: member_id for member_id, share in shares.items() for one in share}
-        heirs = _heirs(partition_counts, subscribers, shares)
+        heirs = _heirs(partition_counts, sharing, waiting, shares)
         places = [TopicPartition(self._topic, index) for index in range(partition_counts.get(self._topic, 0))]
 
         def ids_of(found: Mapping[TopicPartition, str]) -> tuple[int, ...]:
             return tuple(living[found[one]].node.node_id if one in found else NOBODY for one in places)
 
-        user_data = encode_table(OwnerTable(tuple(living.values()), ids_of(owners), ids_of(heirs)))
+        awaited = {
+            living[one.member_id].node.node_id: _shards(set(places) - _kept(partition_counts, sharing, one, shares))
+            for one in waiting
+        }
+        user_data = encode_table(OwnerTable(tuple(living.values()), ids_of(owners), ids_of(heirs), awaited))
         return {
             one.member_id: encode_assignment(ConsumerAssignment(tuple(shares.get(one.member_id, ())), user_data))
             for one in m.roster
@@ -93,14 +98,36 @@ def _holding(subscribers: Iterable[Subscriber], shares: Assignment) -> list[Subs
     return [replace(one, owned=tuple(shares[one.member_id])) for one in subscribers]
 
 
+def _who_shares(nodes: Sequence[tuple[Subscriber, Candidate]]) -> tuple[list[Subscriber], list[Subscriber]]:
+    """Return the nodes among which shards are balanced, and those that wait until they are ready: a node serves no
+    shard before it has read its log, which the present owner serves meanwhile. Nodes that own shards take part; if none
+    of these is ready, all do, since then nobody serves."""
+    sharing = [one for one, candidate in nodes if candidate.is_ready or one.owned]
+    if not any(candidate.is_ready for _, candidate in nodes):
+        sharing = [one for one, _ in nodes]
+    return sharing, [one for one, _ in nodes if one not in sharing]
+
+
+def _kept(
+    counts: Mapping[str, int], sharing: Sequence[Subscriber], waiting: Subscriber, shares: Assignment
+) -> set[TopicPartition]:
+    """Return the partitions that the other members would keep if the waiting one were ready."""
+    then = assign_cooperative_sticky(counts, [*_holding(sharing, shares), waiting])
+    return {one for member_id, share in then.items() if member_id != waiting.member_id for one in share}
+
+
+def _shards(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
+    return tuple(sorted(one.partition for one in partitions))
+
+
 def _heirs(
-    counts: Mapping[str, int], subscribers: Sequence[Subscriber], shares: Assignment
+    counts: Mapping[str, int], sharing: Sequence[Subscriber], waiting: Sequence[Subscriber], shares: Assignment
 ) -> dict[TopicPartition, str]:
     """Return the node that the assignor would give each partition if its owner died."""
     heirs: dict[TopicPartition, str] = {}
-    for gone in subscribers:
+    for gone in sharing:
         orphans = set(shares[gone.member_id])
-        left = _holding((one for one in subscribers if one is not gone), shares)
+        left = _holding((one for one in sharing if one is not gone), shares) or waiting
         for member_id, share in assign_cooperative_sticky(counts, left).items():
             heirs.update((one, member_id) for one in share if one in orphans)
     return heirs

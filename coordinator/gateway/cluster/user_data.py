@@ -12,18 +12,22 @@ _GENERATION_BYTES = len(cooperative_user_data((), -1))
 
 class Candidate(msgspec.Struct, frozen=True):
     """A node that joins. `incarnation` changes at each start; of two nodes with one id, the one with the smaller
-    incarnation is older."""
+    incarnation is older. `is_ready` is false until the node has read the logs of the shards that it would be given;
+    nodes of versions before do not say it, and are given shards at once."""
 
     node: NodeView
     incarnation: str
+    is_ready: bool = True
 
 
 class OwnerTable(msgspec.Struct, frozen=True):
-    """The living nodes; for each shard, the ids of its owner and of the node that would inherit it."""
+    """The living nodes; for each shard, the ids of its owner and of the node that would inherit it. `awaited`: for each
+    node that is not ready, the shards that it would be given if it were."""
 
     nodes: tuple[Candidate, ...] = ()
     owners: tuple[int, ...] = ()
     heirs: tuple[int, ...] = ()
+    awaited: dict[int, tuple[int, ...]] = {}
 
     def holder(self, node_id: int) -> Candidate | None:
         """Return the living node of this id."""

@@ -180,10 +180,11 @@ FROM_MAX: Final = record("ConsumeFromMax", group=TEXT, from_max_id=WHOLE)
 HEALTH: Final = record("Health", healthy=TRUTH)
 READINESS: Final = record(
     "Readiness",
-    ("disk_full", "failed_shards", "loading", "log_problems", "upstream"),
+    ("shards_to_read", "disk_full", "failed_shards", "loading", "log_problems", "upstream"),
     ready=TRUTH,
     shards_loaded=WHOLE,
     shards_total=WHOLE,
+    shards_to_read=WHOLE,
     disk_full=TRUTH,
     failed_shards=several(FailedShard),
     loading=LoadProgress,

@@ -30,12 +30,14 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.standby import StandbyReads
 from tests.simulation.errors import Broken
 
 HEARTBEAT_MS = 1_000
 _LOOKS_EVERY_MS = 50
 _WAKES_WITHIN_MS = 5_000
 """Time after a freeze within which operations that waited for brokers fail."""
+MakeShard = Callable[[int, ClusterLogSettings, Lease, BootMoment, StandbyReads], ClusterShard]
 Answer = Callable[[int | None], None]
 """Takes the value, or None where the node does not serve the key."""
 
@@ -83,7 +85,7 @@ class SimNode:
         random: Random,
         shards: int,
         settings: ClusterLogSettings,
-        make: Callable[[int, ClusterLogSettings, Lease, BootMoment], ClusterShard],
+        make: MakeShard,
     ) -> None:
         self.name = name
         self.is_alive = True
@@ -122,10 +124,11 @@ class SimNode:
         self,
         shards: int,
         settings: ClusterLogSettings,
-        make: Callable[[int, ClusterLogSettings, Lease, BootMoment], ClusterShard],
+        make: MakeShard,
     ) -> Sequence[Any]:
         self._lease = Lease(settings)
-        return [ShardState(make(index, settings, self._lease, self.clock)) for index in range(shards)]
+        standby = StandbyReads()
+        return [ShardState(make(index, settings, self._lease, self.clock, standby)) for index in range(shards)]
 
     @property
     def clock(self) -> BootMoment:

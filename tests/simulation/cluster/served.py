@@ -6,11 +6,9 @@ from itertools import count
 from typing import Any
 
 from coordinator.clock import Moment
-from coordinator.cluster_log.cluster_shard import ClusterShard
 from coordinator.cluster_log.entries import ClaimedEpoch
 from coordinator.cluster_log.events import ShardEvent
-from coordinator.cluster_log.lease import Lease
-from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.cluster_node.effects import HandedOver, ShardRequest
 from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, ShardChanged
@@ -38,7 +36,7 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.groups.checks import CountingIds
-from tests.simulation.cluster.node import Answer, SimNode
+from tests.simulation.cluster.node import Answer, MakeShard, SimNode
 from tests.simulation.cluster.world import ClusterWorld
 from tests.simulation.disk import SimDisk
 
@@ -110,7 +108,7 @@ class ServedNode(SimNode):
         self,
         shards: int,
         settings: ClusterLogSettings,
-        make: Callable[[int, ClusterLogSettings, Lease, BootMoment], ClusterShard],
+        make: MakeShard,
     ) -> Sequence[Any]:
         store = LogStore(SimDisk(1), "data", _LIMITS, cluster_id="world")
         store.open()

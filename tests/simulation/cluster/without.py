@@ -6,6 +6,7 @@ from coordinator.cluster_log.entries import ClaimedEpoch
 from coordinator.cluster_log.events import OwnershipRevoked
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.standby import StandbyReads
 
 
 class _Unwritten(ClaimAttempt):
@@ -53,8 +54,15 @@ class _AlwaysHeard(Lease):
 class WithoutRelease(ClusterShard):
     """An owner that has no contact to its group continues to serve."""
 
-    def __init__(self, index: int, settings: ClusterLogSettings, lease: Lease, now: BootMoment) -> None:
-        super().__init__(index, settings, lease, now)
+    def __init__(
+        self,
+        index: int,
+        settings: ClusterLogSettings,
+        lease: Lease,
+        now: BootMoment,
+        standby: StandbyReads | None = None,
+    ) -> None:
+        super().__init__(index, settings, lease, now, standby)
         self._lease = _AlwaysHeard(lease)
 
 
@@ -110,13 +118,13 @@ class WithLeaseByWrites(ClusterShard):
 
 RULES: dict[type[ClusterShard], tuple[int, tuple[str, ...]]] = {
     WithoutClaimRecord: (2, ("freeze", "kill")),
-    WithoutBaseOffsetCheck: (1, ("cut_from_group", "forget")),
+    WithoutBaseOffsetCheck: (2, ("cut_from_group", "forget")),
     WithoutLease: (1, ("cut_from_group", "start_another")),
-    WithLeaseByWrites: (6, ("cut_from_group", "start_another")),
-    WithoutReclaimAfterSleep: (0, ("freeze_in_turn",)),
+    WithLeaseByWrites: (3, ("cut_from_group", "start_another")),
+    WithoutReclaimAfterSleep: (2, ("freeze_in_turn",)),
     WithoutKeepAlive: (0, ("fall_silent",)),
     WithoutRelease: (0, ("cut",)),
-    WithoutFenceByHand: (0, ("cut_from_group", "kill")),
+    WithoutFenceByHand: (3, ("cut_from_group", "kill")),
     WithoutEndOfHandOver: (0, ("stop", "cut")),
 }
 """A seed, and faults, by which each is found soon."""

@@ -14,7 +14,7 @@ import structlog
 
 from coordinator.cluster_log.events import ShardEvent
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC, ClusterLogSettings
-from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
+from coordinator.cluster_node.effects import CaughtUp, HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LogProblems, NewsReceived, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import NodeView, Taken
 from coordinator.config.config import ConfigError
@@ -90,6 +90,7 @@ class ClusterEdge:
         self._told: tuple[str, ...] | None = None
         server.carry_out(ShardRequest, self._send)
         server.carry_out(HandedOver, self._handed_over)
+        server.carry_out(CaughtUp, self._caught_up)
         server.carry_out(PublishNews, self._notes.publish)
 
     # --- the start ---
@@ -197,3 +198,7 @@ class ClusterEdge:
         self._all_taken.clear()
         if self._member is not None:
             self._member.handed_over(effect.shard)
+
+    def _caught_up(self, effect: CaughtUp) -> None:
+        if self._member is not None:
+            self._member.caught_up(effect.shard)

@@ -50,6 +50,10 @@ class NodesMember:
         """Note that another node may claim the shard; may be called in a step of the node."""
         self._loop.call_soon(lambda: self._take(self.group.handed_over(shard, boot_ms())))
 
+    def caught_up(self, shard: int) -> None:
+        """Note that the node has the state of the shard's log; may be called in a step of the node."""
+        self._loop.call_soon(lambda: self._take(self.group.caught_up(shard, boot_ms())))
+
     async def leave(self, within_s: float) -> None:
         """Hand all shards over and leave; give up after that time."""
         self._take(self.group.leave(boot_ms()))
