@@ -33,6 +33,7 @@ from coordinator.cluster_log.effects import (
 )
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.turns import ReadTurns
 from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LogProblems, ShardChanged
 from coordinator.cluster_node.nodes import NOBODY, NodeView, Taken
@@ -70,7 +71,8 @@ class LogNode:
         self._loop = asyncio.get_running_loop()
         self._edge: dict[type[Effect], Callable[[Any], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self.shards = [Counter(ClusterShard(index, settings, self._lease, _now())) for index in range(shards)]
+        turns = ReadTurns()
+        self.shards = [Counter(ClusterShard(index, settings, self._lease, turns, _now())) for index in range(shards)]
 
     def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
         self._edge[kind] = how

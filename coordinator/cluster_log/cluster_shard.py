@@ -11,7 +11,6 @@ from typing import Any
 from coordinator.cluster_log.answers import WriteVerdict, verdict_on
 from coordinator.cluster_log.claim import ClaimAttempt, ClaimPhase, error_name
 from coordinator.cluster_log.effects import (
-    ShardCaughtUp,
     ShardEffect,
     ShardHandedOver,
     ShardLost,
@@ -33,7 +32,7 @@ from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.reader import LogReader, ReadOutcome
 from coordinator.cluster_log.requests import ShardRequests
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_log.standby import StandbyReads
+from coordinator.cluster_log.turns import ReadTurns
 from coordinator.cluster_log.writer import ShardWriter
 from protocol.errors import ErrorCode
 from protocol.record_batch import CorruptBatch, stamp
@@ -42,33 +41,25 @@ NEVER = 2**62
 
 
 class ClusterShard:
-    """One shard at one node. The node must call `take_effects` after events and appends, and by `next_deadline_ms`. All
-    shards of a node share the lease and `standby`."""
+    """One shard at one node. The node must call `take_effects` after events and appends, and by `next_deadline_ms`."""
 
     attempt: type[ClaimAttempt] = ClaimAttempt
     """Class of its attempts to claim."""
 
     def __init__(
-        self,
-        index: int,
-        settings: ClusterLogSettings,
-        lease: Lease,
-        now: BootMoment,
-        standby: StandbyReads | None = None,
+        self, index: int, settings: ClusterLogSettings, lease: Lease, turns: ReadTurns, now: BootMoment
     ) -> None:
         self.index = index
         self.claim: ClaimedEpoch | None = None
         """The claim under which the shard is served; None if it is not served."""
         self.problem = ""
         """Reason of the last failure, for the operator."""
-        self._settings = settings
-        self._lease = lease
-        self._standby = standby or StandbyReads()
+        self._settings, self._lease = settings, lease
         self._seen_ms = now.boot_ms
-        self._is_wanted = self._follows = self._catches_up = False
+        self._is_wanted = False
         self._leaves_by_ms: int | None = None  # when a hand-over gives its last write up
         self._requests = ShardRequests(index, settings.retry_ms, settings.node_id)
-        self.reader = LogReader(index, self._requests)
+        self.reader = LogReader(index, self._requests, turns)
         self._writer = ShardWriter(settings.max_batch_bytes)
         self._attempt: ClaimAttempt | None = None
         self._gap_end: int | None = None
@@ -118,21 +109,13 @@ class ClusterShard:
         self._see(now)
         self._requests.run_due(now)
         self._note_attempt(now)
+        self.reader.note_claim(is_under_way=self._attempt is not None and self.claim is None)
         if self.claim is not None:
             self.reader.look_for_markers(now.boot_ms + self._settings.marker_ms)
-        if self._catches_up and self.claim is None and self._attempt is None:
-            self._read_along(now)
-        else:
-            self.reader.run_due(now)
+        self.reader.run_due(now)
         if self.claim is not None and self._attempt is None and self._writer.in_flight is None:
             self._write_what_is_due(self.claim, now)
         return self._requests.take_effects()
-
-    def _read_along(self, now: BootMoment) -> None:
-        """Read more of a log that is followed once it is this shard's turn."""
-        if self.reader.is_due(now) and not self._standby.may_read(self.index):
-            self.reader.read_at(now.boot_ms + self._settings.retry_ms)
-        self.reader.run_due(now)
 
     @property
     def next_deadline_ms(self) -> int:
@@ -177,11 +160,9 @@ class ClusterShard:
         self._lose("the node is no member of the nodes' group", now)
 
     def _following(self, event: FollowingWanted, now: BootMoment) -> None:
-        self._follows = self._catches_up = event.is_wanted
-        if not event.is_wanted:
-            self._standby.ended(self.index)
-        if self._follows and self.claim is None and not self.reader.is_reading:
-            self.reader.read_at(now.boot_ms)
+        self.reader.follow(is_wanted=event.is_wanted)
+        if self.claim is None and self._attempt is None:
+            self.reader.rest(now.boot_ms)
 
     def _lose(self, reason: str, now: BootMoment) -> None:
         """Stop, and acknowledge no write in flight (docs/spec/shared-log.md#Recommended.5). Claim again if owned."""
@@ -197,8 +178,7 @@ class ClusterShard:
             self._requests.later(now, self._begin_claim)
 
     def _hand_over(self, now: BootMoment) -> None:
-        tag = self._end_claim(now)
-        self._requests.effects.append(ShardHandedOver(self.index, tag))
+        self._requests.effects.append(ShardHandedOver(self.index, self._end_claim(now)))
 
     def _end_claim(self, now: BootMoment) -> int:
         """End the claim, and abandon its requests. Return its offset, or -1 if there is none."""
@@ -212,11 +192,8 @@ class ClusterShard:
     def _rest(self, now: BootMoment) -> None:
         """Abandon the requests in flight; continue reading if the shard is followed."""
         self._attempt, self._gap_end = None, None
-        self._standby.claim_ended(self.index)
-        self._catches_up = self._follows
         self._requests.forget()
-        if self._follows:
-            self.reader.read_at(now.boot_ms)
+        self.reader.rest(now.boot_ms)
 
     # --- 1. claim and 2. replay (docs/spec/shared-log.md#Recommended.1, #Recommended.2) ---
 
@@ -226,8 +203,6 @@ class ClusterShard:
             # A node that was suspended or is cut off does not know whether it is still a member.
             self._requests.later(now, self._begin_claim)
             return
-        if self.claim is None:
-            self._standby.claim_began(self.index)
         self._attempt = self.attempt(self._requests, self.reader, self._settings.session_ms, now)
         self._attempt.begin(self.claim)
 
@@ -252,7 +227,6 @@ class ClusterShard:
 
     def _own(self, attempt: ClaimAttempt, now: BootMoment) -> None:
         is_new = self.claim is None
-        self._standby.claim_ended(self.index)
         self.claim = ClaimedEpoch(attempt.offset, *attempt.producer)
         self._expected = self.reader.tail.next_offset
         self._writer.begin(self.claim)
@@ -273,8 +247,6 @@ class ClusterShard:
             self.reader.restart(event.log_start_offset)
         if outcome is None or self._has_read_enough(now, is_end=outcome is ReadOutcome.END):
             return
-        if outcome is not ReadOutcome.READ:
-            self._standby.ended(self.index)
         wait_ms = self._settings.retry_ms if self.claim or self._attempt else self._settings.follow_ms
         self.reader.read_at(now.boot_ms + (0 if outcome is ReadOutcome.READ else wait_ms))
 
@@ -292,11 +264,7 @@ class ClusterShard:
         if self.claim is not None:
             self._have_read_between(self.claim, now)
             return not self.reader.is_end_wanted
-        if is_end and self._catches_up:
-            self._catches_up = False
-            self._standby.ended(self.index)
-            self._requests.effects.append(ShardCaughtUp(self.index))
-        return not self._follows
+        return not self.reader.follows
 
     def _have_read_between(self, claim: ClaimedEpoch, now: BootMoment) -> None:
         """Check records that were read while no gap was being closed: markers of transactions lie between the owner's

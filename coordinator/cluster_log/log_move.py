@@ -26,6 +26,7 @@ from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.reader import LogReader, ReadOutcome
 from coordinator.cluster_log.requests import ShardRequests
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.turns import ReadTurns
 
 Records = dict[bytes, bytes]
 """The newest value of each key, in the order in which they were written."""
@@ -50,7 +51,7 @@ class LogSurvey:
         self._settings = settings
         self._at_least = at_least
         self._requests = ShardRequests(index, settings.retry_ms, settings.node_id)
-        self._reader = LogReader(index, self._requests)
+        self._reader = LogReader(index, self._requests, ReadTurns())
         self._reader.read_on()
 
     @property
@@ -130,7 +131,7 @@ class ShardMove:
         self.records: Records = {}
         self._settings = settings
         self._wanted = wanted
-        self._shard = ClusterShard(index, settings, _NoNodes(settings), now)
+        self._shard = ClusterShard(index, settings, _NoNodes(settings), ReadTurns(), now)
         self._back: LogSurvey | None = None
         self._last = 0
         self._shard.happen(OwnershipGiven(), now)

@@ -7,6 +7,7 @@ from coordinator.cluster_log.effects import (
     LogEndRead,
     LogReplayed,
     OffsetsPending,
+    ShardCaughtUp,
     StateDropped,
     TransactionDecided,
 )
@@ -16,6 +17,7 @@ from coordinator.cluster_log.requests import ShardRequests
 from coordinator.cluster_log.settings import BootMoment
 from coordinator.cluster_log.tail import ShardTail
 from coordinator.cluster_log.transactions import PendingRecord, TransactionEnd
+from coordinator.cluster_log.turns import ReadTurns
 from protocol.errors import ErrorCode
 
 
@@ -29,16 +31,20 @@ class ReadOutcome(enum.Enum):
 
 
 class LogReader:
-    """A tail, and the reads that move it."""
+    """A tail, and the reads that move it. `follows`: the log is read while another node owns the shard."""
 
-    def __init__(self, index: int, requests: ShardRequests) -> None:
+    def __init__(self, index: int, requests: ShardRequests, turns: ReadTurns) -> None:
         self.tail = ShardTail()
         self.due_ms: int | None = None
         """Boot time of the next read."""
         self.is_end_wanted = False
         """True while the shard waits for a read to the end of the log."""
+        self.follows = False
+        self._is_behind = False
+        """True from when the log is followed until its end is reached."""
         self._index = index
         self._requests = requests
+        self._turns = turns
         self._number = 0
 
     @property
@@ -68,18 +74,36 @@ class LogReader:
         if not self._number:
             self.due_ms = boot_ms
 
+    def follow(self, *, is_wanted: bool) -> None:
+        """Follow the log from the next `rest` on, or stop."""
+        self.follows = is_wanted
+        if not is_wanted:
+            self._is_behind = False
+            self._turns.end(self._index)
+
+    def note_claim(self, *, is_under_way: bool) -> None:
+        """Note whether the node claims the shard, which it does not serve yet: that waits for no other shard."""
+        self._turns.note_claim(self._index, is_under_way=is_under_way)
+        self._is_behind = self._is_behind and not is_under_way
+
+    def rest(self, boot_ms: int) -> None:
+        """Read at that time, and on, if the log is followed: the shard needs nothing else."""
+        self._is_behind = self.follows
+        if self.follows:
+            self.read_at(boot_ms)
+
     def look_for_markers(self, boot_ms: int) -> None:
         """Read at that time if offsets of transactions are pending."""
         if self.tail.transactions.open and not self.is_reading:
             self.due_ms = boot_ms
 
-    def is_due(self, now: BootMoment) -> bool:
-        """Return true if the scheduled read is due."""
-        return self.due_ms is not None and self.due_ms <= now.boot_ms
-
     def run_due(self, now: BootMoment) -> None:
-        """Send the scheduled read if it is due."""
-        if self.is_due(now):
+        """Send the scheduled read if it is due; later if other shards are first."""
+        if self.due_ms is None or self.due_ms > now.boot_ms:
+            return
+        if self._is_behind and not self._turns.take(self._index):
+            self.due_ms = now.boot_ms + self._requests.retry_ms
+        else:
             self.read_on()
 
     def restart(self, start_offset: int = 0) -> None:
@@ -96,6 +120,14 @@ class LogReader:
         if event.number != self._number:
             return None
         self._number = 0
+        outcome = self._outcome(event, own_tag)
+        if outcome is not ReadOutcome.READ:
+            self._turns.end(self._index)
+        if outcome is ReadOutcome.END:
+            self._at_end()
+        return outcome
+
+    def _outcome(self, event: LogRead, own_tag: int) -> ReadOutcome:
         if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             return ReadOutcome.CUT
         if event.error is not ErrorCode.NONE:
@@ -103,11 +135,16 @@ class LogReader:
         before = self.tail.next_offset
         self.take(event.data, own_tag)
         if self.tail.next_offset >= event.high_watermark:
-            if self.is_end_wanted:
-                self.is_end_wanted = False
-                self._requests.effects.append(LogEndRead(self._index))
             return ReadOutcome.END
         return ReadOutcome.READ if self.tail.next_offset > before else ReadOutcome.UNANSWERED
+
+    def _at_end(self) -> None:
+        if self.is_end_wanted:
+            self.is_end_wanted = False
+            self._requests.effects.append(LogEndRead(self._index))
+        if self._is_behind:
+            self._is_behind = False
+            self._requests.effects.append(ShardCaughtUp(self._index))
 
     def take(self, data: bytes, own_tag: int) -> None:
         """Replay the valid records in these batches. Raises `CorruptBatch`."""

@@ -18,7 +18,7 @@ class ShardRequests:
         self.due_ms: int | None = None
         """Boot time of the postponed step."""
         self._index = index
-        self._retry_ms = retry_ms
+        self.retry_ms = retry_ms
         self._number = 0
         self._awaited = 0
         self._batch = b""
@@ -63,7 +63,7 @@ class ShardRequests:
 
     def later(self, now: BootMoment, go_on: Continue) -> None:
         """Continue after a pause; this replaces any other postponed step."""
-        self.due_ms, self._go_on = now.boot_ms + self._retry_ms, go_on
+        self.due_ms, self._go_on = now.boot_ms + self.retry_ms, go_on
 
     def forget(self) -> None:
         """Abandon the request in flight and the postponed step."""

@@ -16,7 +16,7 @@ from coordinator.cluster_log.effects import (
 from coordinator.cluster_log.events import OwnershipRevoked
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_log.standby import StandbyReads
+from coordinator.cluster_log.turns import ReadTurns
 from coordinator.cluster_node.effects import CaughtUp, HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import (
     LeaseEnded,
@@ -58,7 +58,7 @@ class ClusterShards:
 
     def __init__(self, settings: ClusterLogSettings, started: Moment, most_unwritten_bytes: int) -> None:
         self.lease = Lease(settings)
-        self._standby = StandbyReads()
+        self._turns = ReadTurns()
         self.services: list[ShardService] = []
         self._settings = settings
         self._clock = LogClock(_boot(started))
@@ -77,7 +77,7 @@ class ClusterShards:
 
     def _service(self, index: int, tools: ShardTools) -> ShardService:
         assert tools.slices is not None
-        protocol = self.protocol(index, self._settings, self.lease, self._clock.now, self._standby)
+        protocol = self.protocol(index, self._settings, self.lease, self._turns, self._clock.now)
         log = ClusterLog(protocol, self._clock, self._unwritten, self._settings.max_batch_bytes)
         outbox, groups = LeasedOutbox(tools.outbox, log.barrier, refusal_of), ServedGroups(tools.directory)
         own = tools._replace(outbox=outbox, directory=groups, share_notes=self._share_notes)

@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--pause-ms", type=int, default=200, help="between two commits of a group")
     parser.add_argument("--offsets", type=int, default=0, help="of other groups, in each shard, before all else")
     parser.add_argument("--ease", type=float, default=3.0, help="seconds between one fault and the next")
+    parser.add_argument("--ready", action="store_true", help="wait before each fault until all nodes are ready")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--within", type=float, help="seconds in which a killed node's groups must commit again, p99")
     parser.add_argument("--stopped-within", type=float, help="the same, of a node that is stopped as planned")
@@ -47,6 +48,7 @@ def main() -> int:
         given.ease,
         given.within,
         given.stopped_within,
+        given.ready,
     )
 
     is_ended = threading.Event()

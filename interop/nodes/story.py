@@ -57,6 +57,8 @@ class Plan(NamedTuple):
     """Time between one fault and the next."""
     within_s: float | None
     stopped_within_s: float | None
+    waits_for_ready: bool
+    """True if each fault waits until all nodes are ready, as each step of a rolling restart does."""
 
 
 class Story:
@@ -188,7 +190,7 @@ def run(work: Path, plan: Plan, is_ended: threading.Event) -> list[str]:
         bootstrap = ",".join(one.bootstrap for one in scene.nodes)
         if plan.offsets:
             admin.create_topics([NewTopic(LOADED_TOPIC, LOADED_PARTITIONS, 1)])[LOADED_TOPIC].result(30)
-            _until_all_serve(scene)
+            _until_all_ready(scene)
             preload([_port(one) for one in scene.nodes], plan.offsets * SHARDS)
             print(f"{plan.offsets * SHARDS:,} offsets of other groups", flush=True)
         offices = []
@@ -211,16 +213,16 @@ def _port(node: Node) -> int:
     return int(node.bootstrap.rpartition(":")[2])
 
 
-def _until_all_serve(scene: Scene) -> None:
-    """Until each node serves its share. Raises TimeoutError."""
+def _until_all_ready(scene: Scene) -> None:
+    """Until each node serves shards, and all are served. Raises TimeoutError."""
     deadline = time.monotonic() + _BEGIN_S
     while time.monotonic() < deadline:
-        with suppress(OSError):  # 503 until it is loaded
-            ready = [one.ask("/readyz") for one in scene.nodes]
-            if sum(one["shards_loaded"] for one in ready) == SHARDS:
+        with suppress(OSError):  # 503 until it is ready
+            served = [one.ask("/readyz")["shards_loaded"] for one in scene.nodes]
+            if all(served) and sum(served) == SHARDS:
                 return
         time.sleep(_LOOK_S)
-    raise TimeoutError(f"not all shards are served after {_BEGIN_S:g} s")
+    raise TimeoutError(f"not all nodes are ready after {_BEGIN_S:g} s")
 
 
 def _let_happen(story: Story, scene: Scene, plan: Plan, is_ended: threading.Event) -> None:
@@ -229,6 +231,8 @@ def _let_happen(story: Story, scene: Scene, plan: Plan, is_ended: threading.Even
     for number in range(1, plan.faults + 1):
         if is_ended.is_set() or time.monotonic() > ends_s:
             return
+        if plan.waits_for_ready:
+            _until_all_ready(scene)
         print(f"{number}. ", end="", flush=True)
         if not story.tell(drawn(scene, chance, plan.kinds)):
             return

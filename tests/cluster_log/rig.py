@@ -10,6 +10,7 @@ from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
 from coordinator.cluster_log.tail import ShardTail
 from coordinator.cluster_log.transactions import PendingRecord, TransactionEnd
+from coordinator.cluster_log.turns import ReadTurns
 from protocol.errors import ErrorCode
 from protocol.record_batch import stamp
 
@@ -24,7 +25,7 @@ class Bench:
         self.now_ms = 1_000
         self.lease = Lease(SETTINGS)
         self.beat()
-        self.shard = ClusterShard(0, SETTINGS, self.lease, self.now)
+        self.shard = ClusterShard(0, SETTINGS, self.lease, ReadTurns(), self.now)
         self.log: list[bytes] = []
         self.effects: list[ShardEffect] = []
 

@@ -12,6 +12,7 @@ from coordinator.cluster_log.events import BatchAnswered, LogRead, OwnershipGive
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.log_move import LogSurvey, MovePhase, Records, Request, ShardMove, apply
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
+from coordinator.cluster_log.turns import ReadTurns
 from protocol.errors import ErrorCode
 from tests.simulation.cluster.coordinators import ProducerIds
 from tests.simulation.cluster.partition import Partition
@@ -91,7 +92,7 @@ class Cluster:
         """Have a node claim the shard."""
         lease = Lease(SETTINGS)
         lease.heartbeat_succeeded(self.now_ms, self.now_ms)
-        node = ClusterShard(0, SETTINGS, lease, self.now)
+        node = ClusterShard(0, SETTINGS, lease, ReadTurns(), self.now)
         node.happen(OwnershipGiven(), self.now)
         is_owned = False
         while not is_owned:

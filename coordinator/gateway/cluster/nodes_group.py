@@ -96,7 +96,7 @@ class NodesGroup:
         """Shards that the node owns or follows, and whose logs it has read to the end."""
         self._told_to_read = 0
         self._ready_by_ms: int | None = None
-        """When the node counts as ready, whatever it has read; None if it does already, or waits for its table."""
+        """Time at which the node counts as ready, whatever it has read; None once it does, and before its table."""
         self._lease_from_ms = -1
         self._pause_until_ms = 0
         self._rival: tuple[Candidate, int] | None = None

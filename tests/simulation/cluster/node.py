@@ -30,14 +30,14 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_log.standby import StandbyReads
+from coordinator.cluster_log.turns import ReadTurns
 from tests.simulation.errors import Broken
 
 HEARTBEAT_MS = 1_000
 _LOOKS_EVERY_MS = 50
 _WAKES_WITHIN_MS = 5_000
 """Time after a freeze within which operations that waited for brokers fail."""
-MakeShard = Callable[[int, ClusterLogSettings, Lease, BootMoment, StandbyReads], ClusterShard]
+MakeShard = Callable[[int, ClusterLogSettings, Lease, ReadTurns, BootMoment], ClusterShard]
 Answer = Callable[[int | None], None]
 """Takes the value, or None where the node does not serve the key."""
 
@@ -127,8 +127,8 @@ class SimNode:
         make: MakeShard,
     ) -> Sequence[Any]:
         self._lease = Lease(settings)
-        standby = StandbyReads()
-        return [ShardState(make(index, settings, self._lease, self.clock, standby)) for index in range(shards)]
+        turns = ReadTurns()
+        return [ShardState(make(index, settings, self._lease, turns, self.clock)) for index in range(shards)]
 
     @property
     def clock(self) -> BootMoment:

@@ -6,7 +6,7 @@ from coordinator.cluster_log.entries import ClaimedEpoch
 from coordinator.cluster_log.events import OwnershipRevoked
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment, ClusterLogSettings
-from coordinator.cluster_log.standby import StandbyReads
+from coordinator.cluster_log.turns import ReadTurns
 
 
 class _Unwritten(ClaimAttempt):
@@ -55,14 +55,9 @@ class WithoutRelease(ClusterShard):
     """An owner that has no contact to its group continues to serve."""
 
     def __init__(
-        self,
-        index: int,
-        settings: ClusterLogSettings,
-        lease: Lease,
-        now: BootMoment,
-        standby: StandbyReads | None = None,
+        self, index: int, settings: ClusterLogSettings, lease: Lease, turns: ReadTurns, now: BootMoment
     ) -> None:
-        super().__init__(index, settings, lease, now, standby)
+        super().__init__(index, settings, lease, turns, now)
         self._lease = _AlwaysHeard(lease)
 
 

@@ -12,7 +12,7 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_log.lease import Lease
 from coordinator.cluster_log.settings import BootMoment
-from coordinator.cluster_log.standby import StandbyReads
+from coordinator.cluster_log.turns import ReadTurns
 from protocol.errors import ErrorCode
 from tests.cluster_log.rig import SETTINGS, Bench, kinds, only
 
@@ -27,8 +27,8 @@ class Two:
         self.now_ms = 1_000
         self.lease = Lease(SETTINGS)
         self.lease.heartbeat_succeeded(self.now_ms, self.now_ms)
-        standby = StandbyReads()
-        self.shards = [ClusterShard(index, SETTINGS, self.lease, self.now, standby) for index in range(2)]
+        turns = ReadTurns()
+        self.shards = [ClusterShard(index, SETTINGS, self.lease, turns, self.now) for index in range(2)]
 
     @property
     def now(self) -> BootMoment:
@@ -53,9 +53,7 @@ def test_a_log_that_is_followed_was_read_when_its_end_is_reached_which_is_told_o
     assert kinds(bench.answer(bench.tell(FOLLOW))) == ["LogReplayed", "ShardCaughtUp"]
     assert kinds(bench.answer(bench.wait(SETTINGS.follow_ms))) == []
     bench.tell(FollowingWanted(is_wanted=False))
-    bench.tell(FOLLOW)
-    told = bench.answer(bench.wait(SETTINGS.follow_ms))
-    assert kinds(told) == ["ShardCaughtUp"], "again, if it is followed again"
+    assert kinds(bench.answer(bench.tell(FOLLOW))) == ["ShardCaughtUp"], "again, if it is followed again"
 
 
 def test_logs_are_read_along_one_after_the_other() -> None:
@@ -110,3 +108,15 @@ def test_a_shard_that_is_claimed_while_it_is_read_along_leaves_its_turn_to_other
     assert kinds(two.wait()) == ["AskProducerId"]
     two.shards[0].happen(OwnershipLost(), two.now)
     assert only(two.wait(), ReadLog).shard == 1
+
+
+def test_a_claim_of_a_shard_that_was_behind_waits_for_no_turn() -> None:
+    two = Two()
+    for shard in two.shards:
+        shard.happen(FOLLOW, two.now)
+    assert only(two.wait(), ReadLog).shard == 0
+    behind = two.shards[1]
+    behind.happen(OwnershipGiven(), two.now)
+    read = only(two.wait(), ReadLog)
+    assert read.shard == 1 and two.answer(read, None) == []
+    assert only(two.wait(), ReadLog).shard == 1, "it reads again after an error"
