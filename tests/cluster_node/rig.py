@@ -18,7 +18,7 @@ from coordinator.cluster_log.events import (
 )
 from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.cluster_node.cluster_shards import ClusterShards
-from coordinator.cluster_node.effects import HandedOver, PublishNews, ShardRequest
+from coordinator.cluster_node.effects import CaughtUp, HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LeaseRenewed, NewsReceived, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import News, NodeView
 from coordinator.config.config import Config
@@ -116,6 +116,8 @@ class LogNode:
         self.side.take_part(self.node)
         self.replied: dict[int, Message] = {}
         self.handed_over: list[int] = []
+        self.caught_up: list[tuple[int, int]] = []
+        """Shards whose logs it told to have read, each with the records that it had applied."""
         self._calls = 0
         self.step(NewsReceived(tuple(cluster.told)))
         self.ask(CreateTopics((CreatableTopic("t", 4),)))
@@ -181,6 +183,8 @@ class LogNode:
                 self._cluster.tell(self, news)
             case HandedOver(shard=shard):
                 self.handed_over.append(shard)
+            case CaughtUp(shard=shard):
+                self.caught_up.append((shard, self.node.core.shards[shard].loaded_records))
             case Return(call_id=call, reply=reply):
                 self.replied[call] = reply
             case Flush(job=job):

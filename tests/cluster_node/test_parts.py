@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.cluster_log.effects import KeysToRepair, LogReplayed
 from coordinator.cluster_log.events import FollowingWanted
-from coordinator.cluster_node.events import LogProblems, NodesFound, ShardChanged
+from coordinator.cluster_node.events import LogProblems, NodesFound, ShardChanged, ShardsToRead
 from coordinator.cluster_node.nodes import COORDINATOR_IDS, LetGo, NodeView, Taken
 from coordinator.cluster_node.placement import NodesPlacement
 from coordinator.cluster_node.refusal import refusal_of
@@ -75,6 +75,30 @@ def test_a_record_that_does_not_parse_fails_its_shard_alone() -> None:
     other = cluster.start(2)
     cluster.give_all(other)
     assert other.states == {ShardState.ACTIVE}
+
+
+def test_a_log_counts_as_read_once_all_its_records_are_applied() -> None:
+    cluster, node = owner()
+    for number in range(900):
+        node.ask(committing(f"group-{number}", number))
+    written = [shard.loaded_records for shard in node.node.core.shards]
+    assert [shard for shard, _ in node.caught_up] == list(range(SHARDS)), "those that it serves count too"
+    other = cluster.start(2)
+    for shard in range(SHARDS):
+        other.step(ShardChanged(shard, FollowingWanted(is_wanted=True)))
+    assert len(other.caught_up) < SHARDS
+    other.rest()
+    other.pass_ms(1_000)
+    records = [len(service.shard.groups) for service in other.side.services]
+    assert sorted(other.caught_up) == list(enumerate(records)) and sum(records) == 900 and not any(written)
+
+
+def test_how_many_logs_are_left_to_be_read_is_told_of_the_node() -> None:
+    _, node = owner()
+    for count in (3, 0):
+        node.step(ShardsToRead(count))
+        told = node.ask(DescribeNode())
+        assert isinstance(told, DescribeNodeReply) and told.gauges["shards_to_read"] == count
 
 
 def test_what_is_unsafe_about_the_log_is_told_of_the_node() -> None:

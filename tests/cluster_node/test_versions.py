@@ -61,6 +61,40 @@ def test_what_an_earlier_node_does_not_say_is_taken_for_unsaid() -> None:
     said = cooperative_user_data((), 3) + msgspec.msgpack.encode({"node": {"node_id": 7}, "incarnation": "b"})
     read = decode_candidate(said)
     assert read is not None and read.node == NodeView(7)
+    assert read.is_ready, "it is given shards at once"
+    table = decode_table(msgspec.msgpack.encode({"nodes": [], "owners": [7], "heirs": [-1]}))
+    assert table is not None and table.awaited == {}
+
+
+def without(data: bytes, field: str, begins_at: int = 0) -> bytes:
+    """Return the fields of msgpack without one."""
+    fields = msgspec.msgpack.decode(data[begins_at:], strict=False)
+    del fields[field]
+    return data[:begins_at] + msgspec.msgpack.encode(fields)
+
+
+@pytest.mark.parametrize("earlier", [1, 2])
+def test_a_node_of_the_version_before_gives_and_is_given_shards_at_once(
+    earlier: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def candidate(me: Candidate, generation_id: int) -> bytes:
+        data = encode_candidate(me, generation_id)
+        return without(data, "is_ready", len(cooperative_user_data((), 3))) if me.node.node_id == earlier else data
+
+    monkeypatch.setattr(nodes_protocol, "encode_candidate", candidate)
+    if earlier == 1:  # it leads
+        monkeypatch.setattr(nodes_protocol, "encode_table", lambda table: without(encode_table(table), "awaited"))
+        monkeypatch.setattr(nodes_protocol, "_who_shares", lambda nodes: ([one for one, _ in nodes], []))
+    rig = NodesGroupRig()
+    one = rig.node(1)
+    rig.run(100)
+    two = rig.node(2)
+    two.reads_slowly = True
+    rig.run(4 * BEAT_MS)
+    assert len(one.owned) == len(two.owned) == SHARDS // 2
+    one.kill()
+    rig.run(SESSION_MS + 3 * BEAT_MS)
+    assert len(two.owned) == SHARDS
 
 
 @pytest.mark.parametrize("later", [(1,), (2,), (1, 2)])

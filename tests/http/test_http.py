@@ -62,6 +62,19 @@ async def test_a_full_disk_is_named_and_no_reason_not_to_be_ready(
     assert answer == {"ready": True, "shards_loaded": 50, "shards_total": 50, "disk_full": True}
 
 
+async def test_it_is_not_ready_until_it_has_read_the_logs_of_its_share(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.node = msgspec.structs.replace(NODE, shards_loaded=0, shards_total=0, gauges={"shards_to_read": 3})
+
+    assert await browser.get("/readyz", 503) == {
+        "ready": False,
+        "shards_loaded": 0,
+        "shards_total": 0,
+        "shards_to_read": 3,
+    }
+
+
 async def test_what_is_unsafe_about_the_log_is_named_and_no_reason_not_to_be_ready(
     browser: Browser, coordinator: ScriptedCoordinator
 ) -> None:
