@@ -40,7 +40,7 @@ class NodeEnded(Event):
 
 
 class ShardsToRead(Event):
-    """Number of shards whose logs this node must read before it is given its share of those that others serve."""
+    """Number of shards whose logs this node must read before it is ready."""
 
     count: int
 

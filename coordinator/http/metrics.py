@@ -20,7 +20,7 @@ from protocol.messages.node import DescribeNodeReply, GroupTally, MeasuredDurati
 
 _MEANINGS: Final = {
     "log_problems": "What is unsafe about the topic that keeps groups and offsets, and its brokers; 0 for nothing.",
-    "shards_to_read": "Shards whose logs this node must read before it is given its share; 0 once it has read them.",
+    "shards_to_read": "Shards whose logs a started node must read before it is ready; 0 once it has read them.",
     "unowned_shards": "Shards of the offsets log that none of the nodes has.",
     "upstream_reachable": "1 while brokers of the Kafka cluster answer this node, else 0.",
     "upstream_brokers": "Brokers of the Kafka cluster that have a listener here.",

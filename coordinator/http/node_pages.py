@@ -36,7 +36,7 @@ class NodePages:
             "shards_loaded": node.shards_loaded,
             "shards_total": node.shards_total,
         }
-        if to_read:  # a rolling restart waits here, so that one node at least has read each log
+        if to_read:  # a rolling restart waits until the node can inherit shards
             body["shards_to_read"] = to_read
         if node.gauges.get("disk_full"):  # reads are still served, so the node stays ready
             body["disk_full"] = True

@@ -13,7 +13,7 @@ from coordinator.cluster_log.events import (
     OwnershipRevoked,
     ShardEvent,
 )
-from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged, ShardsToRead
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.gateway.cluster.nodes_group import FollowedShards, GroupStep, NodesGroup, NodesGroupSettings
 from coordinator.gateway.cluster.user_data import Candidate
@@ -44,6 +44,8 @@ class RigNode:
         self.drains = self.reads_slowly = self.is_cut = self.is_leaving = self.is_gone = False
         self.is_behind = False
         """True from when it is cut off until its next assignment: others may own its shards, unknown to it."""
+        self.to_read: list[int] = []
+        """Numbers of logs to be read that it was told, the newest last."""
         self.leases: list[int] = []
         """Times from which the lease ran, the newest last; emptied when it ends."""
         self.found: NodesFound | None = None
@@ -62,6 +64,8 @@ class RigNode:
                 case NodesFound():
                     self.found = event
                     self.is_behind = self.is_cut
+                case ShardsToRead(count=count):
+                    self.to_read.append(count)
                 case ShardChanged(shard=shard, event=change):
                     self._change(shard, change)
         for request in step.requests:
@@ -129,6 +133,8 @@ class NodesGroupRig:
         self._calls = 1_000
         self._waiting: dict[int, tuple[RigNode, int]] = {}
         self._later: list[Any] = []
+        self.gives_at_once = False
+        """True if a node is of the version that is given shards, and gives them, before they are read."""
         self._revoked: dict[int, int] = {}
         """Shards that nodes which are ready, and stay, have handed over: those must not wait for a node that reads."""
 
@@ -148,7 +154,7 @@ class NodesGroupRig:
         holders = [one.node_id for one in self.nodes if shard in one.owned and not one.is_behind]
         assert not holders, f"shard {shard} is given to {node.node_id} and owned by {holders}"
         served_by = self._revoked.pop(shard, None)
-        takes_part = node.group.is_ready or node.owned
+        takes_part = node.group.is_ready or node.owned or self.gives_at_once
         assert served_by is None or takes_part, f"{node.node_id} must read shard {shard} of {served_by} first"
         node.owned.add(shard)
 

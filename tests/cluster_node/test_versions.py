@@ -86,6 +86,7 @@ def test_a_node_of_the_version_before_gives_and_is_given_shards_at_once(
         monkeypatch.setattr(nodes_protocol, "encode_table", lambda table: without(encode_table(table), "awaited"))
         monkeypatch.setattr(nodes_protocol, "_who_shares", lambda nodes: ([one for one, _ in nodes], []))
     rig = NodesGroupRig()
+    rig.gives_at_once = True
     one = rig.node(1)
     rig.run(100)
     two = rig.node(2)

@@ -6,7 +6,7 @@ is polled at each step. Times are those of CLOCK_BOOTTIME, so that a member noti
 """
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from coordinator.cluster_log.events import (
@@ -17,7 +17,9 @@ from coordinator.cluster_log.events import (
     ShardEvent,
 )
 from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged, ShardsToRead
+from coordinator.cluster_node.nodes import NOBODY
 from coordinator.gateway.cluster.nodes_protocol import NodesProtocol
+from coordinator.gateway.cluster.readiness import Readiness
 from coordinator.gateway.cluster.user_data import Candidate, OwnerTable
 from coordinator.node.events import Event
 from membership.core import Membership
@@ -45,9 +47,6 @@ _REFUSED_PAUSE_MS = 1_000
 """Pause after a refusal, before the member tries again."""
 _REQUEST_TIMEOUT_MS = 2_000
 """Silence after which another broker is asked: a coordinator that hangs must be noticed within a session."""
-_READING_MS = 60_000
-"""Time for which a node that reads logs may finish none before it asks for shards nevertheless: a partition may have no
-leader for long."""
 _NO_POLL_LIMIT_MS = 2**31 - 1
 """No limit: this module polls at each step."""
 
@@ -87,16 +86,14 @@ class NodesGroup:
         self.table: OwnerTable | None = None
         self._settings = settings
         self._me = me
-        self._protocol = NodesProtocol(settings.topic, me)
+        self._readiness = Readiness()
+        self._protocol = NodesProtocol(settings.topic, me, self._readiness)
         self._membership = Membership(self._member_settings(settings), (settings.topic,), jitter, self._protocol)
         self._unreleased: set[int] = set()
         """Shards that the node is handing over."""
         self._followed: frozenset[int] = frozenset()
-        self._read: set[int] = set()
-        """Shards that the node owns or follows, and whose logs it has read to the end."""
-        self._told_to_read = 0
-        self._ready_by_ms: int | None = None
-        """Time at which the node counts as ready, whatever it has read; None once it does, and before its table."""
+        self._unread = 0
+        """Number of logs to be read that the node was told."""
         self._lease_from_ms = -1
         self._pause_until_ms = 0
         self._rival: tuple[Candidate, int] | None = None
@@ -126,12 +123,13 @@ class NodesGroup:
         self._hand(event, now_ms, done)
         if was_steady and not self._membership.is_steady:
             self._unsettled_ms = now_ms
-        self._judge_readiness(now_ms, done)
+        if self._membership.is_steady and self._readiness.judge(now_ms):
+            self._hand(RejoinAsked("the node has read the logs of its shards"), now_ms, done)
         if now_ms >= self._pause_until_ms and not self._is_leaving:
             self._pause_until_ms = 0
             self._hand(Polled(), now_ms, done)
         self._note_lease(done)
-        self._tell_to_read(done)
+        self._note_unread(done)
         self._judge_rival()
         return done
 
@@ -149,23 +147,21 @@ class NodesGroup:
 
     def caught_up(self, shard: int, now_ms: int) -> GroupStep:
         """Note that the node has read the shard's log to its end. Once it has read all that it owns or would be given,
-        it is ready, and joins again for its share."""
-        self._read.add(shard)
-        if self._ready_by_ms is not None:
-            self._ready_by_ms = now_ms + _READING_MS
+        it joins again for its share."""
+        self._readiness.caught_up(shard, now_ms)
         return self.step(TimePassed(), now_ms)
 
     @property
     def is_ready(self) -> bool:
         """True once the node may be given shards that other nodes serve."""
-        return self._protocol.is_ready
+        return self._readiness.is_ready
 
     @property
     def next_deadline_ms(self) -> int | None:
         """Return when `TimePassed` is due; None if only an answer can change anything."""
         deadlines = [self._membership.next_deadline_ms, self._pause_until_ms or None]
         if self._membership.is_steady:
-            deadlines.append(self._ready_by_ms)
+            deadlines.append(self._readiness.due_ms)
         return min((one for one in deadlines if one is not None), default=None)
 
     @property
@@ -213,14 +209,13 @@ class NodesGroup:
 
     def _revoke(self, partitions: tuple[TopicPartition, ...], done: GroupStep) -> None:
         self._unreleased = {one.partition for one in partitions}
-        self._read -= self._unreleased
+        self._readiness.revoked(self._unreleased)
         done.events.extend(_all(self._unreleased, OwnershipRevoked()))
 
     def _lose(self, partitions: tuple[TopicPartition, ...], now_ms: int, done: GroupStep) -> None:
         """Stop at once, since other nodes may own the shards already."""
         self._unreleased.clear()
-        self._protocol.is_ready, self._ready_by_ms = False, None
-        self._read.difference_update(one.partition for one in partitions)
+        self._readiness.lost()
         done.events.append(LeaseEnded())
         done.events.extend(_all((one.partition for one in partitions), OwnershipLost()))
         self._hand(Released(), now_ms, done)
@@ -236,11 +231,13 @@ class NodesGroup:
         nodes = tuple(one.node for one in table.nodes)
         done.events.append(NodesFound(nodes, table.owners, self._unsettled_ms))
         done.events.extend(_all((one.partition for one in effect.added), OwnershipGiven()))
-        self._follow(table, done)
-        if not self.is_ready and self._ready_by_ms is None:
-            self._ready_by_ms = now_ms + _READING_MS
+        me = self._me.node.node_id
+        awaited = table.awaited.get(me, ())
+        self._follow(table, awaited, done)
+        own = (shard for shard, owner in enumerate(table.owners) if owner == me)
+        self._readiness.assigned(own, awaited, self._followed, now_ms, is_whole=NOBODY not in table.owners)
 
-    def _follow(self, table: OwnerTable, done: GroupStep) -> None:
+    def _follow(self, table: OwnerTable, awaited: Sequence[int], done: GroupStep) -> None:
         me = self._me.node.node_id
         others = {shard for shard, owner in enumerate(table.owners) if owner != me}
         if self._settings.follows is FollowedShards.NONE:
@@ -248,33 +245,15 @@ class NodesGroup:
         elif self._settings.follows is FollowedShards.ALL:
             wanted = frozenset(others)
         else:
-            wanted = frozenset(one for one in others if table.heirs[one] == me or one in table.awaited.get(me, ()))
-        self._read -= self._followed - wanted
+            wanted = frozenset(one for one in others if table.heirs[one] == me or one in awaited)
         done.events.extend(_all(self._followed - wanted, FollowingWanted(is_wanted=False)))
         done.events.extend(_all(wanted - self._followed, FollowingWanted(is_wanted=True)))
         self._followed = wanted
 
-    def _to_read(self) -> set[int]:
-        """Return the shards that must be read before the node is ready: its own, and those that it will be given."""
-        if self.table is None:
-            return set()
-        me = self._me.node.node_id
-        own = {shard for shard, owner in enumerate(self.table.owners) if owner == me}
-        return (own | self._followed.intersection(self.table.awaited.get(me, ()))) - self._read
-
-    def _judge_readiness(self, now_ms: int, done: GroupStep) -> None:
-        """Join again once the logs are read."""
-        if self._ready_by_ms is None or not self._membership.is_steady:
-            return
-        if not self._to_read() or now_ms >= self._ready_by_ms:
-            self._protocol.is_ready, self._ready_by_ms = True, None
-            self._hand(RejoinAsked("the node has read the logs of its shards"), now_ms, done)
-
-    def _tell_to_read(self, done: GroupStep) -> None:
-        count = 0 if self.is_ready else len(self._to_read())
-        if count != self._told_to_read:
-            self._told_to_read = count
-            done.events.append(ShardsToRead(count))
+    def _note_unread(self, done: GroupStep) -> None:
+        if self._readiness.unread != self._unread:
+            self._unread = self._readiness.unread
+            done.events.append(ShardsToRead(self._unread))
 
     def _note_lease(self, done: GroupStep) -> None:
         sent_ms = self._membership.lease_from_ms

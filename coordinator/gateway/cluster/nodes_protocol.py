@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from coordinator.cluster_node.nodes import NOBODY
+from coordinator.gateway.cluster.readiness import Readiness
 from coordinator.gateway.cluster.user_data import (
     Candidate,
     OwnerTable,
@@ -31,17 +32,17 @@ from protocol.messages.topics import MetadataReply
 
 class NodesProtocol(ConsumerProtocol):
     """Group protocol of one node. `table` is that of the newest assignment; None if it had no table that can be
-    read. `is_ready`: see `Candidate`."""
+    read."""
 
-    def __init__(self, topic: str, me: Candidate) -> None:
+    def __init__(self, topic: str, me: Candidate, readiness: Readiness) -> None:
         self.table: OwnerTable | None = None
-        self.is_ready = False
+        self._readiness = readiness
         self._topic = topic
         self._me = me
 
     def encode_subscription(self, m: MemberState, protocol: str) -> bytes:
         """Encode the shards of the node, and its identity."""
-        user_data = encode_candidate(replace(self._me, is_ready=self.is_ready), m.last_generation_id)
+        user_data = encode_candidate(replace(self._me, is_ready=self._readiness.is_ready), m.last_generation_id)
         return encode_subscription(ConsumerSubscription(m.topics, user_data, m.held, m.generation_id))
 
     def assign(self, m: MemberState, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
