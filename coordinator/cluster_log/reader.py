@@ -42,6 +42,8 @@ class LogReader:
         self.follows = False
         self._is_behind = False
         """True from when the log is followed until its end is reached."""
+        self._is_stuck = False
+        """True if the last read brought nothing: other shards need not wait for a claim then."""
         self._index = index
         self._requests = requests
         self._turns = turns
@@ -83,7 +85,7 @@ class LogReader:
 
     def note_claim(self, *, is_under_way: bool) -> None:
         """Note whether the node claims the shard, which it does not serve yet: that waits for no other shard."""
-        self._turns.note_claim(self._index, is_under_way=is_under_way)
+        self._turns.note_claim(self._index, is_under_way=is_under_way and not self._is_stuck)
         self._is_behind = self._is_behind and not is_under_way
 
     def rest(self, boot_ms: int) -> None:
@@ -91,6 +93,11 @@ class LogReader:
         self._is_behind = self.follows
         if self.follows:
             self.read_at(boot_ms)
+
+    def hasten(self) -> None:
+        """Send the scheduled read at the next `run_due`."""
+        if self.due_ms is not None:
+            self.due_ms = 0
 
     def look_for_markers(self, boot_ms: int) -> None:
         """Read at that time if offsets of transactions are pending."""
@@ -120,9 +127,13 @@ class LogReader:
         if event.number != self._number:
             return None
         self._number = 0
-        outcome = self._outcome(event, own_tag)
-        if outcome is not ReadOutcome.READ:
-            self._turns.end(self._index)
+        outcome = ReadOutcome.UNANSWERED
+        try:
+            outcome = self._outcome(event, own_tag)
+        finally:
+            self._is_stuck = outcome is ReadOutcome.UNANSWERED
+            if outcome is not ReadOutcome.READ:
+                self._turns.end(self._index)
         if outcome is ReadOutcome.END:
             self._at_end()
         return outcome

@@ -58,7 +58,7 @@ class ClusterShards:
 
     def __init__(self, settings: ClusterLogSettings, started: Moment, most_unwritten_bytes: int) -> None:
         self.lease = Lease(settings)
-        self._turns = ReadTurns()
+        self._turns = ReadTurns(self._next_turn)
         self.services: list[ShardService] = []
         self._settings = settings
         self._clock = LogClock(_boot(started))
@@ -194,6 +194,11 @@ class ClusterShards:
         return self._moves.append_notes(shard, owned, news.node_id, moment)
 
     # --- what follows ---
+
+    def _next_turn(self, shard: int) -> None:
+        """Let the shard, which waited for its turn, read."""
+        self.services[shard].log.protocol.reader.hasten()
+        self._clock.changed[shard] = None
 
     def _take_effects(self, service: ShardService, moment: Moment) -> None:
         protocol = service.log.protocol

@@ -25,7 +25,7 @@ class NodePages:
         return {"healthy": True}
 
     async def readyz(self, origin: str, names: Names, query: Names) -> tuple[int, Json]:
-        """Answer 503 while groups cannot be served."""
+        """Answer 503 while the node cannot serve its groups, or joins nodes that wait for it."""
         node = await self._ask.node()
         # Groups are served while the cluster is unreachable, but only once its brokers have listeners here.
         is_led = node.gauges.get("upstream_brokers", 1) > 0

@@ -39,6 +39,8 @@ class RigNode:
         self.owned: set[int] = set()
         self.followed: set[int] = set()
         self.draining: set[int] = set()
+        self.read: set[int] = set()
+        """Shards whose state it has."""
         self.unread: set[int] = set()
         """Shards that it owns or follows, and has yet to read if it reads slowly."""
         self.drains = self.reads_slowly = self.is_cut = self.is_leaving = self.is_gone = False
@@ -105,10 +107,12 @@ class RigNode:
         """Read these shards to their ends."""
         for shard in self.unread.intersection(shards):
             self.unread.remove(shard)
+            self.read.add(shard)
             if not self.is_gone:
                 self.take(self.group.caught_up(shard, self.rig.now_ms))
 
     def hand_over(self, shard: int) -> None:
+        self.read.discard(shard)
         if self.group.is_ready and not self.is_leaving:
             self.rig.note_revoked(self, shard)
         self.owned.discard(shard)
@@ -133,6 +137,8 @@ class NodesGroupRig:
         self._calls = 1_000
         self._waiting: dict[int, tuple[RigNode, int]] = {}
         self._later: list[Any] = []
+        self.checks_reads = False
+        """True if nodes that are ready must have read the very shards that they are first given."""
         self.gives_at_once = False
         """True if a node is of the version that is given shards, and gives them, before they are read."""
         self._revoked: dict[int, int] = {}
@@ -154,7 +160,8 @@ class NodesGroupRig:
         holders = [one.node_id for one in self.nodes if shard in one.owned and not one.is_behind]
         assert not holders, f"shard {shard} is given to {node.node_id} and owned by {holders}"
         served_by = self._revoked.pop(shard, None)
-        takes_part = node.group.is_ready or node.owned or self.gives_at_once
+        has_read = shard in node.read if self.checks_reads else node.group.is_ready
+        takes_part = has_read or node.owned or self.gives_at_once
         assert served_by is None or takes_part, f"{node.node_id} must read shard {shard} of {served_by} first"
         node.owned.add(shard)
 

@@ -30,7 +30,7 @@ def test_shards_move_to_a_new_node_only_after_they_were_handed_over() -> None:
     assert len(one.draining) == SHARDS // 2 and not two.owned
     assert one.found is not None and two.found is not None
     assert (one.found.nodes, one.found.owners) == (two.found.nodes, two.found.owners)
-    assert one.found.unsettled_boot_ms > two.found.unsettled_boot_ms == -1, "who has just come noticed nothing"
+    assert one.found.unsettled_boot_ms > 0
     assert {shard for shard, owner in enumerate(two.found.owners) if owner == -1} == one.draining
     first, *rest = sorted(one.draining)
     for shard in rest:
@@ -169,10 +169,72 @@ def test_a_new_node_is_given_its_share_once_it_has_read_the_logs_and_they_are_se
     two.catch_up(*(share - {SHARDS - 1}))
     rig.run(10 * BEAT_MS)
     assert one.owned == ALL
+    assert two.found.unsettled_boot_ms == -1, "who has just come noticed nothing"
     two.catch_up(SHARDS - 1)
     rig.run(4 * BEAT_MS)
     assert two.owned == share and one.owned == ALL - share
     assert two.followed == one.owned
+
+
+def test_a_node_that_has_read_all_while_the_group_rebalances_is_given_its_share_afterwards() -> None:
+    rig = NodesGroupRig()
+    one, _ = rig.node(1), rig.node(3)
+    rig.run(8 * BEAT_MS)
+    two = rig.node(2)
+    two.reads_slowly = True
+    rig.run(8 * BEAT_MS)
+    rig.cut(one)
+    rig.node(4).reads_slowly = True
+    rig.run(1_000)  # the group waits for the one that is cut off
+    two.reads_slowly = False
+    two.catch_up(*ALL)
+    rig.run(500)
+    rig.mend(one)
+    rig.run(30_000)
+    assert two.group.is_ready and len(two.owned) == SHARDS // 3
+
+
+@pytest.mark.parametrize("apart_ms", [0, BEAT_MS // 2, 3 * BEAT_MS])
+@pytest.mark.parametrize("first", [[1], [1, 4]])
+def test_nodes_that_start_together_read_what_they_are_given_in_the_end(first: list[int], apart_ms: int) -> None:
+    rig = NodesGroupRig()
+    rig.checks_reads = True
+    for number in first:
+        rig.node(number)
+    rig.run(6 * BEAT_MS)
+    new = []
+    for number in (2, 3):
+        new.append(rig.node(number))
+        new[-1].reads_slowly = True
+    rig.run(6 * BEAT_MS)
+    for node in new:
+        node.catch_up(*node.unread)
+        rig.run(apart_ms)
+    rig.run(6 * BEAT_MS)
+    for node in new:
+        node.catch_up(*node.unread)
+    rig.run(6 * BEAT_MS)
+    assert sorted(shard for node in rig.nodes for shard in node.owned) == sorted(ALL)
+    assert {len(node.owned) for node in new} == {SHARDS // (len(first) + 2)}
+
+
+def test_an_evicted_node_without_shards_reads_before_it_is_given_any() -> None:
+    rig = NodesGroupRig()
+    nodes = [rig.node(number) for number in range(SHARDS)]
+    rig.run(8 * BEAT_MS)
+    spare = rig.node(SHARDS)
+    rig.run(8 * BEAT_MS)
+    assert spare.group.is_ready and not spare.owned
+    spare.reads_slowly = True
+    rig.cut(spare)
+    rig.run(3 * SESSION_MS)
+    rig.mend(spare)
+    states = []
+    for _ in range(40):
+        rig.run(100)
+        states.append(spare.group.is_ready)
+    assert False in states and spare.group.is_placed
+    assert [len(node.owned) for node in nodes] == [1] * SHARDS
 
 
 def test_a_node_that_reads_takes_nothing_over_while_one_that_has_read_lives() -> None:

@@ -35,6 +35,9 @@ def test_logs_that_cannot_be_read_hold_a_node_up_for_a_minute_after_the_last_one
     assert readiness.due_ms == 2 * MINUTE_MS - 1
     assert not readiness.judge(2 * MINUTE_MS - 2) and readiness.judge(2 * MINUTE_MS - 1)
     readiness.assigned((0,), (), frozenset({5}), 2 * MINUTE_MS, is_whole=True)
+    readiness.assigned((0,), (), frozenset({5}), 2 * MINUTE_MS + 5_000, is_whole=True)
+    for at_ms in (2 * MINUTE_MS + 6_000, 2 * MINUTE_MS + 7_000):
+        readiness.caught_up(7, at_ms)  # neither one that it does not need nor another table gives it more time
     assert not readiness.judge(3 * MINUTE_MS - 1) and readiness.unread == 2
     assert not readiness.judge(3 * MINUTE_MS) and readiness.unread == 0
 
@@ -61,12 +64,13 @@ def test_the_number_is_told_to_the_node_until_it_is_settled() -> None:
     two = rig.node(2)
     two.reads_slowly = True
     rig.run(2 * BEAT_MS)
-    assert two.to_read == [SHARDS]
     share = set(range(SHARDS // 2, SHARDS))
+    assert two.to_read == [1, len(share)], "before it knows its share, one"
     two.catch_up(*share)
     rig.run(4 * BEAT_MS)
     assert two.owned == share
     assert two.to_read[-1] == SHARDS, "its own to their ends, and the others, which it follows"
+    assert 0 not in two.to_read, "it is not ready before it serves its share"
     two.catch_up(*range(SHARDS))
     rig.run(BEAT_MS)
     assert two.to_read[-1] == 0
@@ -75,3 +79,16 @@ def test_the_number_is_told_to_the_node_until_it_is_settled() -> None:
     rig.mend(two)
     rig.run(4_000)
     assert two.to_read[-1] == len(share), "it was evicted: what it followed it still follows"
+
+
+def test_nodes_that_start_when_nobody_serves_are_settled_once_they_serve() -> None:
+    rig = NodesGroupRig()
+    nodes = [rig.node(number) for number in (1, 2, 3)]
+    for node in nodes:
+        node.reads_slowly = True
+    rig.run(4 * BEAT_MS)
+    for node in nodes:
+        assert node.to_read[-1] == SHARDS // 3
+        node.catch_up(*node.owned)
+    rig.run(4 * BEAT_MS)
+    assert [node.to_read[-1] for node in nodes] == [0, 0, 0] and all(node.unread for node in nodes)

@@ -121,3 +121,42 @@ def test_a_claim_of_a_shard_that_was_behind_waits_for_no_turn() -> None:
     behind.happen(ProducerIdAnswered(only(begun, AskProducerId).number, ErrorCode.NONE, 7, 0), two.now)
     assert two.answer(only(begun, ReadLog), None) == []
     assert only(two.wait(), ReadLog).shard == 1, "it reads again after an error"
+
+
+def test_a_log_that_is_damaged_holds_up_no_other() -> None:
+    two = Two()
+    for shard in two.shards:
+        shard.happen(FOLLOW, two.now)
+    damaged = bytearray(claim_batch((7, 0, 0), 5))
+    damaged[-1] ^= 1
+    read = only(two.wait(), ReadLog)
+    two.shards[0].happen(LogRead(read.number, ErrorCode.NONE, bytes(damaged), 1), two.now)
+    assert "cannot be read" in two.shards[0].problem
+    assert [effect.shard for effect in two.wait() if isinstance(effect, ReadLog)][-1] == 1
+
+
+def test_a_claim_that_gets_no_further_holds_up_no_other() -> None:
+    two = Two()
+    claimed, followed = two.shards
+    claimed.happen(OwnershipGiven(), two.now)
+    claimed.happen(ProducerIdAnswered(only(two.wait(), AskProducerId).number, ErrorCode.NONE, 7, 0), two.now)
+    read = only(claimed.take_effects(two.now), ReadLog)
+    followed.happen(FOLLOW, two.now)
+    assert two.wait() == []
+    claimed.happen(LogRead(read.number, ErrorCode.LEADER_NOT_AVAILABLE), two.now)
+    assert sorted(only([effect], ReadLog).shard for effect in two.wait()) == [0, 1]
+
+
+def test_the_next_shard_is_woken_at_once() -> None:
+    woken: list[int] = []
+    turns = ReadTurns(woken.append)
+    assert turns.take(0) and not turns.take(1) and not turns.take(2)
+    turns.end(1)  # it is followed no more
+    turns.end(0)
+    assert woken == [2] and turns.take(2)
+    turns.note_claim(5, is_under_way=True)
+    assert not turns.take(3)
+    turns.end(2)
+    assert woken == [2]
+    turns.note_claim(5, is_under_way=False)
+    assert woken == [2, 3] and turns.take(3)

@@ -166,7 +166,11 @@ class LogNode:
         raise AssertionError("the node never rests")
 
     def step(self, event: Event) -> None:
-        for effect in self.side.step(event, self.moment):
+        self.step_at_once(event)
+
+    def step_at_once(self, *events: Event) -> None:
+        """Hand the node all events before any effect is carried out."""
+        for effect in self.side.step_many(events, self.moment):
             self._carry_out(effect)
 
     def _carry_out(self, effect: Effect) -> None:

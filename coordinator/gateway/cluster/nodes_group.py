@@ -98,7 +98,7 @@ class NodesGroup:
         self._pause_until_ms = 0
         self._rival: tuple[Candidate, int] | None = None
         """The other node with this id, and when it was first seen."""
-        self._is_leaving = False
+        self._is_member = self._is_leaving = False
         self._unsettled_ms = -1
         """Time of the last change of the members that this node has seen; -1 before it was a member."""
 
@@ -121,13 +121,14 @@ class NodesGroup:
         done = GroupStep([], [])
         was_steady = self._membership.is_steady
         self._hand(event, now_ms, done)
-        if was_steady and not self._membership.is_steady:
-            self._unsettled_ms = now_ms
+        self._note_eviction(done)
         if self._membership.is_steady and self._readiness.judge(now_ms):
             self._hand(RejoinAsked("the node has read the logs of its shards"), now_ms, done)
         if now_ms >= self._pause_until_ms and not self._is_leaving:
             self._pause_until_ms = 0
             self._hand(Polled(), now_ms, done)
+        if was_steady and not self._membership.is_steady:
+            self._unsettled_ms = now_ms
         self._note_lease(done)
         self._note_unread(done)
         self._judge_rival()
@@ -215,10 +216,17 @@ class NodesGroup:
     def _lose(self, partitions: tuple[TopicPartition, ...], now_ms: int, done: GroupStep) -> None:
         """Stop at once, since other nodes may own the shards already."""
         self._unreleased.clear()
-        self._readiness.lost()
         done.events.append(LeaseEnded())
         done.events.extend(_all((one.partition for one in partitions), OwnershipLost()))
         self._hand(Released(), now_ms, done)
+
+    def _note_eviction(self, done: GroupStep) -> None:
+        """Begin anew with reading if the node is no member any more, whether it had shards or not."""
+        was_member, self._is_member = self._is_member, self._membership.generation_id >= 0
+        if was_member and not self._is_member and not self._is_leaving:
+            self._readiness.lost()
+            done.events.extend(_all(self._followed, FollowingWanted(is_wanted=False)))
+            self._followed = frozenset()
 
     def _assigned(self, effect: Assigned, now_ms: int, done: GroupStep) -> None:
         self._note_lease(done)  # a shard is claimed only within the lease

@@ -60,11 +60,9 @@ class NodesProtocol(ConsumerProtocol):
         def ids_of(found: Mapping[TopicPartition, str]) -> tuple[int, ...]:
             return tuple(living[found[one]].node.node_id if one in found else NOBODY for one in places)
 
-        awaited = {
-            living[one.member_id].node.node_id: _shards(set(places) - _kept(partition_counts, sharing, one, shares))
-            for one in waiting
-        }
-        user_data = encode_table(OwnerTable(tuple(living.values()), ids_of(owners), ids_of(heirs), awaited))
+        awaited = _awaited(partition_counts, _holding(sharing, shares), waiting)
+        awaited_by_id = {living[member_id].node.node_id: found for member_id, found in awaited.items()}
+        user_data = encode_table(OwnerTable(tuple(living.values()), ids_of(owners), ids_of(heirs), awaited_by_id))
         return {
             one.member_id: encode_assignment(ConsumerAssignment(tuple(shares.get(one.member_id, ())), user_data))
             for one in m.roster
@@ -109,16 +107,23 @@ def _who_shares(nodes: Sequence[tuple[Subscriber, Candidate]]) -> tuple[list[Sub
     return sharing, [one for one, _ in nodes if one not in sharing]
 
 
-def _kept(
-    counts: Mapping[str, int], sharing: Sequence[Subscriber], waiting: Subscriber, shares: Assignment
-) -> set[TopicPartition]:
-    """Return the partitions that the other members would keep if the waiting one were ready."""
-    then = assign_cooperative_sticky(counts, [*_holding(sharing, shares), waiting])
-    return {one for member_id, share in then.items() if member_id != waiting.member_id for one in share}
+def _awaited(
+    counts: Mapping[str, int], sharing: Sequence[Subscriber], waiting: Sequence[Subscriber]
+) -> dict[str, tuple[int, ...]]:
+    """Return the shards that each waiting member would be given if it were ready alone, or all of them were."""
+    together = _in_the_end(counts, [*sharing, *waiting])
+    found: dict[str, tuple[int, ...]] = {}
+    for one in waiting:
+        alone = _in_the_end(counts, [*sharing, one]) if len(waiting) > 1 else together
+        shards = {place.partition for shares in (alone, together) for place in shares[one.member_id]}
+        found[one.member_id] = tuple(sorted(shards))
+    return found
 
 
-def _shards(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
-    return tuple(sorted(one.partition for one in partitions))
+def _in_the_end(counts: Mapping[str, int], members: Sequence[Subscriber]) -> Assignment:
+    """Return the assignment once the members have handed over what they must."""
+    kept = assign_cooperative_sticky(counts, members)
+    return assign_cooperative_sticky(counts, _holding(members, kept))
 
 
 def _heirs(
