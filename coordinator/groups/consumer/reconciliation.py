@@ -81,9 +81,9 @@ def _trim(current: Current, goal: Goal, owned: Owned | None) -> Current:
     if not dropped:
         return current
     kept = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id not in dropped}
-    if owned is not None and not _overlaps(dropped, owned):
-        return current._replace(previous_epoch=current.epoch, assigned=kept)
     pending = dict(current.pending)
     for topic_id, epochs in dropped.items():
         pending[topic_id] = {**pending.get(topic_id, {}), **epochs}
+    if owned is not None and not _overlaps(pending, owned):
+        return current._replace(previous_epoch=current.epoch, assigned=kept)
     return Current(current.epoch, current.epoch, ReconciliationState.UNREVOKED_PARTITIONS, kept, pending)

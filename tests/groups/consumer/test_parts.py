@@ -63,6 +63,13 @@ def test_a_dropped_topic_is_trimmed_whatever_the_target() -> None:
     )
 
 
+def test_topics_that_are_dropped_during_a_revocation_wait_for_the_same_acknowledgement() -> None:
+    current = Current(3, 3, UNREVOKED, {T: {4: 3}}, {T: {0: 3}})
+    dropping = reconcile(current, goal(3, {T: {4}}, wanted=b""), {T: {0}}, is_forced=True)
+    assert dropping == Current(3, 3, UNREVOKED, {}, {T: {0: 3, 4: 3}})
+    assert reconcile(dropping, goal(4, {}), {}, is_forced=False) == Current(4, 3, STABLE, {}, {})
+
+
 def test_scenario_41_the_assignor_with_most_votes() -> None:
     rig = Rig()
     rig.join("A", "T")
