@@ -145,10 +145,17 @@ class NodesGroupRig:
         """Shards that nodes which are ready, and stay, have handed over: those must not wait for a node that reads."""
 
     def node(
-        self, node_id: int, incarnation: str = "", follows: FollowedShards = FollowedShards.INHERITED, says: bytes = b""
+        self,
+        node_id: int,
+        incarnation: str = "",
+        follows: FollowedShards = FollowedShards.INHERITED,
+        says: bytes = b"",
+        *,
+        reads_slowly: bool = False,
     ) -> RigNode:
         """Start a node. With `says` it joins with these bytes as its subscription."""
         made = RigNode(self, node_id, incarnation or f"{len(self.nodes):03}", follows, says)
+        made.reads_slowly = reads_slowly
         self.nodes.append(made)
         return made
 

@@ -159,8 +159,7 @@ def test_a_new_node_is_given_its_share_once_it_has_read_the_logs_and_they_are_se
     rig = NodesGroupRig()
     one = rig.node(1)
     rig.run(100)
-    two = rig.node(2)
-    two.reads_slowly = True
+    two = rig.node(2, reads_slowly=True)
     rig.run(10 * BEAT_MS)
     assert one.owned == ALL and not two.owned
     assert two.found is not None and two.found.owners == (1,) * SHARDS, "it names the owners meanwhile"
@@ -180,11 +179,10 @@ def test_a_node_that_has_read_all_while_the_group_rebalances_is_given_its_share_
     rig = NodesGroupRig()
     one, _ = rig.node(1), rig.node(3)
     rig.run(8 * BEAT_MS)
-    two = rig.node(2)
-    two.reads_slowly = True
+    two = rig.node(2, reads_slowly=True)
     rig.run(8 * BEAT_MS)
     rig.cut(one)
-    rig.node(4).reads_slowly = True
+    rig.node(4, reads_slowly=True)
     rig.run(1_000)  # the group waits for the one that is cut off
     two.reads_slowly = False
     two.catch_up(*ALL)
@@ -243,8 +241,7 @@ def test_a_node_that_reads_takes_nothing_over_while_one_that_has_read_lives() ->
     rig.run(4 * BEAT_MS)
     three.kill()
     rig.run(SESSION_MS + 4 * BEAT_MS)
-    again = rig.node(3)
-    again.reads_slowly = True
+    again = rig.node(3, reads_slowly=True)
     rig.run(4 * BEAT_MS)
     assert one.followed == two.owned and two.followed == one.owned, "they inherit from each other"
     assert len(again.followed) == SHARDS // 3, "it reads what it will be given"
@@ -278,8 +275,7 @@ def test_a_node_that_gets_no_further_is_given_its_share_after_a_minute() -> None
     rig = NodesGroupRig()
     one = rig.node(1)
     rig.run(100)
-    two = rig.node(2)
-    two.reads_slowly = True
+    two = rig.node(2, reads_slowly=True)
     rig.run(50_000)
     two.catch_up(SHARDS - 1)
     rig.run(59_000)
@@ -328,11 +324,11 @@ def test_whatever_happens_to_nodes_no_shard_goes_to_one_that_has_yet_to_read_it_
         match random.randrange(7):
             case 0 | 1 if len(living) > 1:
                 one.kill()
-                rig.node(one.node_id).reads_slowly = random.random() < 0.7
+                rig.node(one.node_id, reads_slowly=random.random() < 0.7)
             case 2 if len(living) > 1:
                 one.leave()
                 rig.run(random.choice((0, 3 * BEAT_MS)))
-                rig.node(one.node_id).reads_slowly = random.random() < 0.7
+                rig.node(one.node_id, reads_slowly=random.random() < 0.7)
             case 3:
                 rig.cut(one)
                 rig.run(random.choice((BEAT_MS, 2 * SESSION_MS)))

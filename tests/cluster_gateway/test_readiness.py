@@ -61,8 +61,7 @@ def test_the_number_is_told_to_the_node_until_it_is_settled() -> None:
     rig = NodesGroupRig()
     rig.node(1)
     rig.run(100)
-    two = rig.node(2)
-    two.reads_slowly = True
+    two = rig.node(2, reads_slowly=True)
     rig.run(2 * BEAT_MS)
     share = set(range(SHARDS // 2, SHARDS))
     assert two.to_read == [1, len(share)], "before it knows its share, one"

@@ -34,6 +34,10 @@ class Two:
     def now(self) -> BootMoment:
         return BootMoment(self.now_ms, self.now_ms)
 
+    def follow_both(self) -> None:
+        for shard in self.shards:
+            shard.happen(FOLLOW, self.now)
+
     def wait(self) -> list[ShardEffect]:
         """Let the pause before a retry pass; return the effects of both."""
         self.now_ms += SETTINGS.retry_ms
@@ -58,8 +62,7 @@ def test_a_log_that_is_followed_was_read_when_its_end_is_reached_which_is_told_o
 
 def test_logs_are_read_along_one_after_the_other() -> None:
     two = Two()
-    for shard in two.shards:
-        shard.happen(FOLLOW, two.now)
+    two.follow_both()
     first = only(two.wait(), ReadLog)
     assert two.wait() == []
     assert kinds(two.answer(first)) == ["ShardCaughtUp"]
@@ -70,16 +73,14 @@ def test_logs_are_read_along_one_after_the_other() -> None:
 
 def test_a_log_that_cannot_be_read_now_holds_up_no_other() -> None:
     two = Two()
-    for shard in two.shards:
-        shard.happen(FOLLOW, two.now)
+    two.follow_both()
     assert two.answer(only(two.wait(), ReadLog), ErrorCode.LEADER_NOT_AVAILABLE) == []
     assert only(two.wait(), ReadLog).shard == 1
 
 
 def test_a_log_that_is_followed_no_more_holds_up_no_other() -> None:
     two = Two()
-    for shard in two.shards:
-        shard.happen(FOLLOW, two.now)
+    two.follow_both()
     assert only(two.wait(), ReadLog).shard == 0
     two.shards[0].happen(FollowingWanted(is_wanted=False), two.now)
     assert only(two.wait(), ReadLog).shard == 1
@@ -101,8 +102,7 @@ def test_no_log_is_read_along_while_a_shard_is_claimed() -> None:
 
 def test_a_shard_that_is_claimed_while_it_is_read_along_leaves_its_turn_to_others() -> None:
     two = Two()
-    for shard in two.shards:
-        shard.happen(FOLLOW, two.now)
+    two.follow_both()
     assert only(two.wait(), ReadLog).shard == 0
     two.shards[0].happen(OwnershipGiven(), two.now)
     assert kinds(two.wait()) == ["AskProducerId"]
@@ -112,8 +112,7 @@ def test_a_shard_that_is_claimed_while_it_is_read_along_leaves_its_turn_to_other
 
 def test_a_claim_of_a_shard_that_was_behind_waits_for_no_turn() -> None:
     two = Two()
-    for shard in two.shards:
-        shard.happen(FOLLOW, two.now)
+    two.follow_both()
     assert only(two.wait(), ReadLog).shard == 0
     behind = two.shards[1]
     behind.happen(OwnershipGiven(), two.now)
@@ -125,8 +124,7 @@ def test_a_claim_of_a_shard_that_was_behind_waits_for_no_turn() -> None:
 
 def test_a_log_that_is_damaged_holds_up_no_other() -> None:
     two = Two()
-    for shard in two.shards:
-        shard.happen(FOLLOW, two.now)
+    two.follow_both()
     damaged = bytearray(claim_batch((7, 0, 0), 5))
     damaged[-1] ^= 1
     read = only(two.wait(), ReadLog)

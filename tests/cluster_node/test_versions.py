@@ -89,8 +89,7 @@ def test_a_node_of_the_version_before_gives_and_is_given_shards_at_once(
     rig.gives_at_once = True
     one = rig.node(1)
     rig.run(100)
-    two = rig.node(2)
-    two.reads_slowly = True
+    two = rig.node(2, reads_slowly=True)
     rig.run(4 * BEAT_MS)
     assert len(one.owned) == len(two.owned) == SHARDS // 2
     one.kill()
