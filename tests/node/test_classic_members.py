@@ -120,6 +120,39 @@ def test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard() -> Non
     assert {"member never synced", "member did not rejoin in time", "session expired"} <= set(rig.causes)
 
 
+def test_a_join_group_that_comes_late_does_not_remove_the_member_that_has_synced() -> None:
+    rig = mixed()
+    rig.classic_join("c", rebalance_timeout_ms=2_000)
+    for _ in range(3):
+        rig.node_rig.wait(1_000)
+        assert (rig.heartbeat("c", 3), rig.epochs) == (0, "Stable 3/3")
+    assert "member never synced" not in rig.causes
+
+
+def test_a_member_that_joins_again_for_another_assignment_must_sync() -> None:
+    rig = mixed()
+    rig.beat("A", -1)
+    assert rig.heartbeat("c", 3) == REJOIN
+    assert rig.classic_join("c", rebalance_timeout_ms=2_000).generation_id == 4
+    rig.node_rig.wait(1_999)
+    assert rig.heartbeat("c", 4) == 0
+    rig.node_rig.wait(1)
+    assert rig.heartbeat("c", 4) == UNKNOWN
+    assert "member never synced" in rig.causes
+
+
+def test_a_member_that_joins_again_before_it_has_synced_gets_the_whole_time_again() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    for _ in range(2):
+        rig.classic_join("c", rebalance_timeout_ms=2_000)
+        rig.node_rig.wait(1_999)
+        assert rig.heartbeat("c", 3) == 0
+    rig.node_rig.wait(1)
+    assert rig.heartbeat("c", 3) == UNKNOWN
+    assert "member never synced" in rig.causes
+
+
 def test_a_replacement_that_does_not_revoke_is_fenced() -> None:
     rig = Rig()
     rig.join("A", "T")

@@ -50,6 +50,8 @@ def _is_live(process: Process, group: ConsumerGroup) -> bool:
 
 def _is_behind(group: ConsumerGroup) -> bool:
     """Return true if a rebalance is in progress already: the target epoch is behind the group epoch, and the group had
-    members. A member that joins by this batch has no assignment yet; the last of those that leave by it has left."""
-    had_members = not group.members or any(one.current is not NEW for one in group.members.values())
+    members. A member that joins by this batch has no session yet, nor an assignment unless it replaces another; the
+    last of those that leave by it has left."""
+    members = group.members.values()
+    had_members = not members or any(one.session is not None or one.current is not NEW for one in members)
     return had_members and group.epoch > group.target_epoch

@@ -36,6 +36,16 @@ def test_no_lease_outlives_the_session_where_a_sync_group_comes_late() -> None:
     assert ConsumerWorld(200_119).run().counts["classic: assignments"]
 
 
+def test_a_classic_member_outlives_a_join_group_that_comes_after_its_sync_group() -> None:
+    assert ConsumerWorld(74_511).run().counts["classic: Heartbeat NONE"]
+
+
+@pytest.mark.parametrize("seed", [73_627, 74_217])
+def test_a_rebalance_is_counted_once_while_members_wait_for_their_first_target(seed: int) -> None:
+    """In these worlds the members that were there before a batch have no assignment yet."""
+    assert ConsumerWorld(seed).run().counts["notes: member joined"]
+
+
 def test_one_seed_is_one_trace() -> None:
     worlds = [ConsumerWorld(seed) for seed in (3, 3, 4)]
     for world in worlds:

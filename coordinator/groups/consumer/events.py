@@ -173,11 +173,13 @@ class ClassicMembersTaken(ConsumerEventBase):
 
 
 class ClassicMemberAdmitted(ConsumerEventBase):
-    """The record of a classic member that joined was applied: its session begins, and it must sync."""
+    """The record of a classic member that joined was applied: its session begins. `must_sync`: its assignment is
+    another than before."""
 
     group_id: str
     member_id: str
     connection: int
+    must_sync: bool
     principal: str = ""
 
 

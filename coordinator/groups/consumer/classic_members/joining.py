@@ -42,7 +42,9 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
     else:
         change = new_member(_line(event, member_id, subscription, None), event.principal)
     current = update(group, change, owned_partitions(subscription, group.topics), out, event.sees)
-    out.follow_ups.append(ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, event.principal))
+    must_sync = member is None or current != member.current
+    admission = ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, must_sync, event.principal)
+    out.follow_ups.append(admission)
     reply = JoinGroupReply(
         generation_id=current.epoch,
         protocol_type=PROTOCOL_TYPE,
@@ -53,12 +55,14 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
 
 
 def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -> None:
-    """Start the session of a member whose record was applied, and the time in which it must sync."""
+    """Start the session of a member whose record was applied, and the time in which it must sync. A JoinGroup after
+    which SyncGroup answers as before starts none: it may have come late, and its member has synced since."""
     member = group.members[event.member_id]
     member.connection, member.principal = event.connection, event.principal
     restart_session(group, member, out)
     end_rejoin(group, member, out)
-    time_first_sync(group, member, out)
+    if event.must_sync or member.sync_until_ms >= 0:
+        time_first_sync(group, member, out)
     note_came(group, event.member_id, out)
 
 
