@@ -64,7 +64,11 @@ class Comparison:
         self._refused_join = [False] * GROUPS
         self._went_over = [False] * GROUPS
         self._balanced_once = [False] * GROUPS
+        self._owed_join = [False] * GROUPS
         self._owing: set[tuple[int, str]] = set()  # that have a step to take
+        self._told_to_join: set[tuple[int, str]] = set()
+        self._have_synced: set[tuple[int, str]] = set()
+        self._joined_again: set[tuple[int, str]] = set()
         self._balanced: set[tuple[int, str | None]] = set()  # group, instance
         self._assignors: list[set[str]] = [set() for _ in range(GROUPS)]
         self._instances: dict[tuple[int, str], str | None] = {}
@@ -95,7 +99,7 @@ class Comparison:
             if isinstance(answer, JoinGroupReply):
                 self._refused_join[group] |= bool(answer.error_code)
             if isinstance(answer, JoinGroupReply) and not answer.error_code:
-                self._owing.add((group, answer.member_id))
+                self._learn_of_join(group, answer)
                 self._instances[group, answer.member_id] = exchange.instance
                 exchange.ends_balanced = (group, exchange.instance) in self._balanced
                 self._balanced.discard((group, exchange.instance))
@@ -143,6 +147,8 @@ class Comparison:
             refused_join=self._refused_join[group],
             went_over=self._went_over[group],
             balanced=self._balanced_once[group],
+            joined_again=any(group == one for one, _ in self._joined_again),
+            owed_join=self._owed_join[group],
             assignors=frozenset(self._assignors[group]),
         )
 
@@ -152,6 +158,15 @@ class Comparison:
         if isinstance(answer, JoinGroupReply | ConsumerGroupHeartbeatReply) and is_own(exchange.ask):
             side.member(exchange.ask).name(answer.member_id or "")
 
+    def _learn_of_join(self, group: int, answer: JoinGroupReply) -> None:
+        """From a JoinGroup that Kafka accepted; the answer of a group that it balances has no leader."""
+        one = (group, answer.member_id)
+        self._owing.add(one)
+        self._owed_join[group] |= bool(answer.leader) and one in self._told_to_join
+        self._told_to_join.discard(one)
+        if not answer.leader and one in self._have_synced:
+            self._joined_again.add(one)
+
     def _learn_of_step(self, exchange: Exchange) -> None:
         """Note which classic members owe Kafka a SyncGroup or a JoinGroup."""
         request, answer = exchange.requests[0], exchange.answers[0]
@@ -159,13 +174,17 @@ class Comparison:
             one = (exchange.ask.group, request.member_id)
             if answer.error_code is ErrorCode.REBALANCE_IN_PROGRESS:
                 self._owing.add(one)
+                self._told_to_join.add(one)
             elif isinstance(answer, SyncGroupReply) and not answer.error_code:
                 self._owing.discard(one)
+                self._have_synced.add(one)
+                self._joined_again.discard(one)
 
     def _learn_of_member(self, exchange: Exchange, member_id: str) -> None:
         """From a heartbeat that Kafka accepted."""
         group, request = exchange.ask.group, exchange.requests[0]
         self._went_over[group] |= (group, member_id) in self._owing
+        self._joined_again.discard((group, member_id))
         assert isinstance(request, ConsumerGroupHeartbeat)
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:

@@ -16,7 +16,9 @@ class Facts(NamedTuple):
     every partition was refused. `made_ids`: the coordinator made the id of a member whose partitions it assigns.
     `renamed`: a member joined again with another instance id. `assignors`: those that members have asked for.
     `refused_join`: a JoinGroup was refused. `went_over`: a classic member that had to sync, or to join again, has gone
-    over to the consumer protocol. `balanced`: the coordinator has assigned partitions.
+    over to the consumer protocol. `balanced`: the coordinator has assigned partitions. `joined_again`: a classic member
+    of such a group joined again after it had synced, and has not synced since. `owed_join`: a member had to join again,
+    and did so when the group was classic.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -35,6 +37,8 @@ class Facts(NamedTuple):
     refused_join: bool = False
     went_over: bool = False
     balanced: bool = False
+    joined_again: bool = False
+    owed_join: bool = False
     assignors: frozenset[str] = frozenset()
 
     @property

@@ -276,6 +276,14 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE", went_over=True),
         whole(BEAT, "UNKNOWN_MEMBER_ID", "NONE"),
     ),
+    "a classic member that joins again for what it has, and does not sync": (
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "NONE", joined_again=True),
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "NONE"),
+    ),
+    "a member that had to join again, and did so when the group was classic for a while": (
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", owed_join=True),
+        whole(CLASSIC_BEAT, "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"),
+    ),
     "an instance that is away comes back to a full group under another id": (
         whole(BEAT, "GROUP_MAX_SIZE_REACHED", "NONE")._replace(is_return=True),
         whole(BEAT, "GROUP_MAX_SIZE_REACHED", "NONE"),
@@ -428,4 +436,34 @@ def test_kafka_is_expected_to_remove_who_goes_over_with_a_step_to_take(
     steps: tuple[tuple[Ask, Message, Message], ...], is_explained: bool
 ) -> None:
     (difference, *_) = seen((JOIN, JOINED, JOINED), *steps, OVER, SHOWN)
+    assert (difference.rule is not None) == is_explained
+
+
+REMOVED = (CLASSIC_BEAT, HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID), HeartbeatReply())
+JOINED_CLASSIC = JoinGroupReply(
+    generation_id=4, protocol_type="consumer", protocol_name="range", member_id="c1-a", leader="c1-a"
+)
+
+
+FIRST = (JOIN, JOINED, JOINED)
+TOLD = (CLASSIC_BEAT, TOLD_TO_JOIN, TOLD_TO_JOIN)
+IN_CLASSIC_GROUP = (JOIN, JOINED_CLASSIC, JOINED_CLASSIC)
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_explained"),
+    [
+        ((SYNCED, FIRST), True),
+        ((SYNCED, FIRST, SYNCED), False),
+        ((FIRST,), False),
+        ((TOLD, IN_CLASSIC_GROUP), True),
+        ((TOLD, FIRST), False),
+        ((IN_CLASSIC_GROUP,), False),
+    ],
+    ids=["joined again", "and synced", "never synced", "joined a classic group", "joined in time", "owed nothing"],
+)
+def test_kafka_is_expected_to_remove_who_takes_a_step_that_does_not_count(
+    steps: tuple[tuple[Ask, Message, Message], ...], is_explained: bool
+) -> None:
+    (difference, *_) = seen(FIRST, *steps, REMOVED)
     assert (difference.rule is not None) == is_explained

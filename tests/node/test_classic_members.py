@@ -141,6 +141,20 @@ def test_a_member_that_joins_again_for_another_assignment_must_sync() -> None:
     assert "member never synced" in rig.causes
 
 
+def test_a_member_that_becomes_classic_must_sync() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.join("B", "T")
+    rig.beat("A", 2)
+    rig.beat("A", 2, {"T": (0, 1)})
+    assert rig.classic_join("A", owned={"T": (0, 1)}, rebalance_timeout_ms=2_000).generation_id == 3
+    rig.node_rig.wait(1_999)
+    assert rig.heartbeat("A", 3) == 0
+    rig.node_rig.wait(1)
+    assert rig.heartbeat("A", 3) == UNKNOWN
+    assert "member never synced" in rig.causes
+
+
 def test_a_member_that_joins_again_before_it_has_synced_gets_the_whole_time_again() -> None:
     rig = Rig()
     rig.join("A", "T")

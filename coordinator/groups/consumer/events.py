@@ -173,8 +173,8 @@ class ClassicMembersTaken(ConsumerEventBase):
 
 
 class ClassicMemberAdmitted(ConsumerEventBase):
-    """The record of a classic member that joined was applied: its session begins. `must_sync`: its assignment is
-    another than before."""
+    """The record of a classic member that joined was applied: its session begins. `must_sync`: it has become
+    classic, or its assignment is another than before."""
 
     group_id: str
     member_id: str

@@ -107,6 +107,17 @@ def _went_over(case: Case) -> bool:
     return case.facts.went_over and (is_gone or is_classic or isinstance(case.ask, _TELL_EPOCHS))
 
 
+def _joined_again(case: Case) -> bool:
+    """Kafka begins a new epoch when it removes the member."""
+    is_removed = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
+    return case.facts.joined_again and (is_removed or isinstance(case.ask, _TELL_EPOCHS))
+
+
+def _owed_join(case: Case) -> bool:
+    is_classic = isinstance(case.ask, Beat | Sync)
+    return is_classic and case.facts.owed_join and case.unlike.kafka == "UNKNOWN_MEMBER_ID"
+
+
 def _back_to_full_group(case: Case) -> bool:
     told = _error(case.kafka), _error(case.muster)
     return isinstance(case.ask, MemberBeat) and case.is_return and told == ("GROUP_MAX_SIZE_REACHED", "NONE")
@@ -183,6 +194,18 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "a member that goes over to the consumer protocol before it has synced, or joined again",
         "Kafka still waits for that step, and removes it when the rebalance timeout is over; musterd does not",
         _went_over,
+        ends=True,
+    ),
+    Rule(
+        "a classic member that joins again for what it has, and does not sync",
+        "Kafka removes it when the rebalance timeout is over; in musterd it stays: the JoinGroup may have come late",
+        _joined_again,
+        ends=True,
+    ),
+    Rule(
+        "a member that had to join again, and did so when the group was classic for a while",
+        "for Kafka it has not joined again once the group is a consumer group, and is removed when its time is over",
+        _owed_join,
         ends=True,
     ),
     Rule(

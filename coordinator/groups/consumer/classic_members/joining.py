@@ -42,7 +42,7 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
     else:
         change = new_member(_line(event, member_id, subscription, None), event.principal)
     current = update(group, change, owned_partitions(subscription, group.topics), out, event.sees)
-    must_sync = member is None or current != member.current
+    must_sync = member is None or not member.is_classic or current != member.current
     admission = ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, must_sync, event.principal)
     out.follow_ups.append(admission)
     reply = JoinGroupReply(
