@@ -44,9 +44,9 @@ def test_h96_fifty_members_are_killed_and_join_for_minutes(monkeypatch: pytest.M
     assert sum(connectors.appended.values()) > 100 * MINUTES
 
 
-SEEDS = [*range(share_of(50)), 203, 301, 80_402]
+SEEDS = [*range(share_of(50)), 203, 301, 80_402, 81_842]
 """203: shut down as a rebalance begins; 301: tries used up; 80,402: a power failure makes a paused connector a member
-again, without its grants."""
+again, without its grants; 81,842: no coordinator is known while a commit is due."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
