@@ -419,8 +419,34 @@ _RULES = (
     _rule(
         "sync-timer-left-out",
         "A classic member that has joined and never syncs is waited for without end",
-        Edit(f"{_CLASSIC}/joining.py", "    time_first_sync(group, member, out)\n", ""),
+        Edit(f"{_CLASSIC}/joining.py", "        time_first_sync(group, member, out)\n", "        pass\n"),
         f"{_CLASSIC_TESTS}::test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard",
+    ),
+    _rule(
+        "late-join-times-the-sync",
+        "A classic member is removed after a JoinGroup that came late, on a closed connection, after it had synced",
+        Edit(f"{_CLASSIC}/joining.py", "    if event.must_sync or member.sync_until_ms >= 0:\n", "    if True:\n"),
+        f"{_CLASSIC_TESTS}::test_a_join_group_that_comes_late_does_not_remove_the_member_that_has_synced",
+    ),
+    _rule(
+        "told-in-a-lost-reply",
+        "A member is removed for partitions that it was asked to revoke only in the lost reply to a late heartbeat",
+        Edit(
+            _HEARTBEATS,
+            "        or (member is not None and member.told_connection not in {-1, event.ref.connection})\n",
+            "",
+        ),
+        f"{_NODE_TESTS}::test_what_a_late_heartbeat_was_told_is_told_again_on_the_members_present_connection",
+    ),
+    _rule(
+        "upgrade-ends-no-rebalance",
+        "A group that is upgraded in the middle of a rebalance leaves partitions without an owner",
+        Edit(
+            _UPGRADE,
+            "    planned.group.must_rebalance = _is_unfinished(planned.group, group.classic)\n",
+            "",
+        ),
+        f"{_CONVERSION_TESTS}::test_an_upgrade_by_a_member_ends_the_rebalance_of_the_classic_group",
     ),
     _rule(
         "former-member-keeps-its-partitions",

@@ -114,6 +114,30 @@ def test_scenario_22_a_silent_member_is_fenced() -> None:
     assert causes == ["member joined", "target assignment computed", "session expired"]
 
 
+def test_what_a_late_heartbeat_was_told_is_told_again_on_the_members_present_connection() -> None:
+    rig = Rig()
+    old, new = rig.node_rig.connect(10), rig.node_rig.connect(11)
+
+    def beat(connection: int, epoch: int, **fields: Any) -> Any:
+        (*_pushes, reply) = rig.node_rig.ask(connection, ConsumerGroupHeartbeat("g", "A", epoch, **fields))
+        return [] if (held := told(rig, reply)) is None else [*held.values()]  # type: ignore[arg-type]
+
+    whole: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("T",), "topic_partitions": ()}
+    assert beat(old, 0, **whole) == [(0, 1, 2, 3)]
+    assert beat(new, 2) == [(0, 1, 2, 3)], "it has connected again"
+    assert beat(new, 2) == []
+    rig.join("B", "T")
+    assert beat(old, 2) == [(0, 1)], "sent before the connection was given up, and read only now"
+    assert [beat(new, 2), beat(new, 2)] == [[(0, 1)], []]
+
+
+def test_after_a_restart_a_member_is_told_nothing_that_it_knows() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.restart()
+    assert rig.beat("A", 2).assignment is None
+
+
 def test_scenarios_58_to_62_offsets_need_the_member_epoch() -> None:
     rig = Rig()
     rig.join("A", "T")

@@ -220,6 +220,23 @@ def test_a_consumer_takes_the_place_of_its_classic_instance_without_a_new_epoch(
     assert rig.sync(rig.ids["#i"], 1)[0] == UNKNOWN
 
 
+@pytest.mark.parametrize("is_stable", [False, True], ids=["in a rebalance", "with a partition left over"])
+def test_an_upgrade_by_a_member_ends_the_rebalance_of_the_classic_group(is_stable: bool) -> None:
+    rig = Rig()
+    if is_stable:  # c2 has yet to give up T3
+        rig.form_classic({"c1": {"T": (0, 1)}, "c2": {"T": (2,)}})
+    else:
+        rig.form_classic({"c1": {"T": (0, 1)}, "c2": {"T": (2,)}, "c3": {"T": (3,)}})
+        assert rig.leave(LeavingMember(rig.ids["c3"])) == [0]
+    c1, c2 = rig.ids["c1"], rig.ids["c2"]
+    joined = rig.join(c1, "T")
+    assert (joined.error_code, joined.member_epoch, rig.epochs) == (ErrorCode.NONE, 2, "Reconciling 2/2")
+    assert rig.classic_join(c2, owned={"T": (2,)}).generation_id == 2
+    held = [rig.sync(c2, 2)[1]["T"], *(one.partitions for one in joined.assignment.topic_partitions)]  # type: ignore[union-attr]
+    assert sorted(number for numbers in held for number in numbers) == [0, 1, 2, 3]
+    assert "group upgraded" in rig.causes
+
+
 def test_scenario_75_an_upgrade_is_refused_and_the_group_stays_as_it_is() -> None:
     rig = classic_pair(group_consumer_migration_policy=MigrationPolicy.DOWNGRADE)
     refused = rig.join("A", "T")

@@ -36,6 +36,11 @@ def test_no_lease_outlives_the_session_where_a_sync_group_comes_late() -> None:
     assert ConsumerWorld(200_119).run().counts["classic: assignments"]
 
 
+@pytest.mark.parametrize("seed", [80_681, 80_693], ids=["told in a lost reply", "upgraded in a rebalance"])
+def test_members_revoke_what_they_must_and_own_all_there_is(seed: int) -> None:
+    assert ConsumerWorld(seed).run().counts["consumer: assignments"]
+
+
 def test_a_classic_member_outlives_a_join_group_that_comes_after_its_sync_group() -> None:
     assert ConsumerWorld(74_511).run().counts["classic: Heartbeat NONE"]
 

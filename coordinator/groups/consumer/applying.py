@@ -70,6 +70,7 @@ def apply(group: ConsumerGroup, record: ConsumerRecord) -> None:
 
 def _group(group: ConsumerGroup, record: ConsumerGroupRecord) -> None:
     group.epoch, group.metadata_hash = record.epoch, record.metadata_hash
+    group.must_rebalance = False
 
 
 def _partition_metadata(group: ConsumerGroup, record: ConsumerTopicsRecord) -> None:

@@ -96,19 +96,24 @@ def answer_idle(
 
 
 def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outcome) -> None:
+    """Let the member take its next step. It is told its assignment if that has changed, if it asks for it, or if it was
+    told on another connection: the heartbeat that was answered there may have come late, and its reply is lost."""
     current = update(group, change, _owned(event.request), out, event.sees)
     member = group.members.get(event.member_id)
-    if change.replaced is None and member is not None and not member.is_classic:
-        member.connection, member.principal = event.ref.connection, event.principal
-        restart_session(group, member, out)
-    else:
-        admission = MemberAdmitted(group.group_id, change.member_id, event.ref.connection, event.principal)
-        out.follow_ups.append(admission)
     is_told = (
         event.request.member_epoch == 0
         or _is_full(event.request)
         or _partitions(current.assigned) != _partitions(change.current.assigned)
+        or (member is not None and member.told_connection not in {-1, event.ref.connection})
     )
+    if change.replaced is None and member is not None and not member.is_classic:
+        member.connection, member.principal = event.ref.connection, event.principal
+        restart_session(group, member, out)
+        if is_told:
+            member.told_connection = event.ref.connection
+    else:
+        admission = MemberAdmitted(group.group_id, change.member_id, event.ref.connection, event.principal)
+        out.follow_ups.append(admission)
     reply = ConsumerGroupHeartbeatReply(
         member_id=change.member_id,
         member_epoch=current.epoch,
@@ -122,6 +127,7 @@ def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
     """Start the session of a member whose record was applied. A former classic member need not join again."""
     member = group.members[event.member_id]
     member.connection, member.principal = event.connection, event.principal
+    member.told_connection = event.connection
     restart_session(group, member, out)
     end_rejoin(group, member, out)
     end_first_sync(group, member, out)

@@ -120,6 +120,8 @@ def _bump(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: 
     """Return the group epoch after the change: one more if the members' subscriptions have changed
     (docs/spec/consumer-group-protocol.md#3.1)."""
     cause = _cause(group, change)
+    if cause is None and group.must_rebalance:
+        cause = ConsumerCause.UPGRADED
     if cause is None and group.topics_version == group.topics.version:
         return group.epoch
     group.topics_version = group.topics.version

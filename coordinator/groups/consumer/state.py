@@ -98,6 +98,8 @@ class ConsumerMember:
     current: Current = NEW
     deadline_ms: int = 0
     connection: int = -1
+    told_connection: int = -1
+    """Connection on which it was last told its assignment; -1: none since a load."""
     principal: str | None = None
     """Principal of its last request; empty without a login. None: no request since a load."""
     session: DelayedSession | None = None
@@ -177,6 +179,8 @@ class ConsumerGroup:
     has_partition_metadata: bool = False
     """True if an old record of partition metadata is still to be deleted."""
     is_dead: bool = False
+    must_rebalance: bool = False
+    """True if the classic group that it was had a rebalance to end: the request that converts it moves the epoch."""
     topics_version: int = -1
     """Version of the topics when the metadata hash was last compared; -1: not since the load."""
     regexes_version: int = -1

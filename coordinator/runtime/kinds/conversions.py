@@ -11,12 +11,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.state import Member
+from coordinator.groups.classic.group_states import GroupState
+from coordinator.groups.classic.state import ClassicGroup, Member
 from coordinator.groups.consumer.applying import apply
 from coordinator.groups.consumer.events import ClassicMembersTaken, ConsumerJoin
 from coordinator.groups.consumer.record_builders import assignment_record, group_tombstones, target_record
 from coordinator.groups.consumer.state import NONE_ASSIGNED, ConsumerGroup, ConsumerGroupSettings, Current, Target
-from coordinator.groups.consumer.subscriptions import hash_of, subscriptions_of
+from coordinator.groups.consumer.subscriptions import existing_topics, hash_of, subscriptions_of
 from coordinator.groups.conversions import Superseded
 from coordinator.groups.outcome import Answer
 from coordinator.groups.table import Refusal
@@ -147,6 +148,7 @@ def _convert(
         return refused
     if isinstance(planned, Refusal):
         return planned
+    planned.group.must_rebalance = _is_unfinished(planned.group, group.classic)
     taken = _taken(group, event, planned.read)
     successor = _replace(shard, group, planned.group, event, moment, planned.preceding)
     if successor is not None:
@@ -173,6 +175,13 @@ def _taken(group: Group, event: ConsumerJoin, read: list[ClassicRead]) -> Classi
     count = f"{len(read)} classic {'member' if len(read) == 1 else 'members'}"
     detail = f"{event.member_id} joined {count} of generation {classic.generation_id}, who must join again"
     return ClassicMembersTaken(group.group_id, event.member_id, members, detail)
+
+
+def _is_unfinished(group: ConsumerGroup, classic: ClassicGroup) -> bool:
+    """Return true if a rebalance is in progress, or the last one left a partition without an owner, as the first of
+    two cooperative ones does."""
+    partitions = sum(topic.partitions for topic in existing_topics(group, subscriptions_of(group)).values())
+    return classic.state is not GroupState.STABLE or group.targeted < partitions
 
 
 def _known(member: Member) -> tuple[str, int, str | None]:
