@@ -37,6 +37,15 @@ def mixed(**settings: Any) -> Rig:
     return rig
 
 
+def must_sync_now(rig: Rig, member_id: str, epoch: int) -> None:
+    """Check that the member, with a rebalance timeout of 2 s, is removed after it."""
+    rig.node_rig.wait(1_999)
+    assert rig.heartbeat(member_id, epoch) == 0
+    rig.node_rig.wait(1)
+    assert rig.heartbeat(member_id, epoch) == UNKNOWN
+    assert "member never synced" in rig.causes
+
+
 def test_scenario_67_a_classic_member_gets_what_the_other_gives_up() -> None:
     rig = Rig()
     rig.join("A", "T")
@@ -92,10 +101,7 @@ def test_scenario_70_a_classic_member_must_sync_join_again_and_be_heard() -> Non
     rig = Rig()
     rig.join("A", "T")
     rig.classic_join("c", rebalance_timeout_ms=2_000)
-    rig.node_rig.wait(1_999)
-    assert rig.heartbeat("c", 3) == 0
-    rig.node_rig.wait(1)
-    assert rig.heartbeat("c", 3) == UNKNOWN, "it never synced"
+    must_sync_now(rig, "c", 3)
 
     rig.classic_join("c", rebalance_timeout_ms=2_000)
     epoch = rig.group.as_consumer().epoch
@@ -127,15 +133,6 @@ def test_a_join_group_that_comes_late_does_not_remove_the_member_that_has_synced
         rig.node_rig.wait(1_000)
         assert (rig.heartbeat("c", 3), rig.epochs) == (0, "Stable 3/3")
     assert "member never synced" not in rig.causes
-
-
-def must_sync_now(rig: Rig, member_id: str, epoch: int) -> None:
-    """Check that the member, with a rebalance timeout of 2 s, is removed after it."""
-    rig.node_rig.wait(1_999)
-    assert rig.heartbeat(member_id, epoch) == 0
-    rig.node_rig.wait(1)
-    assert rig.heartbeat(member_id, epoch) == UNKNOWN
-    assert "member never synced" in rig.causes
 
 
 def test_a_member_that_joins_again_for_another_assignment_must_sync() -> None:
