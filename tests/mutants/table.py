@@ -10,9 +10,11 @@ BEGIN, END = "<!-- mutants -->", "<!-- end of mutants -->"
 
 
 def table() -> str:
-    lines = ["| bug | whose | caught by |", "|---|---|---|"]
+    lines = ["| name | bug | whose | caught by |", "|---|---|---|---|"]
     lines += [
-        f"| {one.story} | {one.origin} | {one.check.told} |" for one in MUTANTS if not isinstance(one.check, Scenario)
+        f"| {one.name} | {one.story} | {one.origin} | {one.check.told} |"
+        for one in MUTANTS
+        if not isinstance(one.check, Scenario)
     ]
     return "\n".join(lines)
 
@@ -27,10 +29,10 @@ def printed(page: str) -> str:
 def rules() -> str:
     """docs/rules.md."""
     lines = [
-        "# Rules taken out",
+        "# Rules of client-balanced groups, taken out",
         "",
-        "Printed by `python -m tests.mutants --rules`. These are rules of client-balanced groups. Each is taken out of",
-        "the code, and the test of its scenario, alone, must say so with an assertion. `make mutants` tries them all,",
+        "Printed by `python -m tests.mutants --rules`; rules of all else: [mutants](testing.md#mutants). Each rule is taken",
+        "out of the code, and the test of its scenario, alone, must say so with an assertion. `make mutants` tries them all,",
         "`make mutants ARGS=cb12` one.",
         "",
         "| # | the rule taken out | in | found by |",
