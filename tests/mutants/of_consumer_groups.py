@@ -439,6 +439,32 @@ _RULES = (
         f"{_NODE_TESTS}::test_what_a_late_heartbeat_was_told_is_told_again_on_the_members_present_connection",
     ),
     _rule(
+        "late-report-gives-up",
+        "A heartbeat that comes late, from before its member owned anything, gives up what the member must revoke",
+        Edit(
+            _HEARTBEATS,
+            "None if member is not None and event.ref.connection < member.connection else _owned(event.request)",
+            "_owned(event.request)",
+        ),
+        f"{_NODE_TESTS}::test_what_a_late_heartbeat_does_not_own_is_not_given_up",
+    ),
+    _rule(
+        "late-join-of-a-waiting-member",
+        "A classic member that waits for partitions is removed after a JoinGroup that came late, after it had synced",
+        Edit(f"{_CLASSIC}/joining.py", "not _is_told(member.current, current)", "current != member.current"),
+        f"{_CLASSIC_TESTS}::test_a_join_group_that_comes_late_while_others_hold_its_partitions_does_not_remove_the_member",
+    ),
+    _rule(
+        "unread-topic-hides-an-orphan",
+        "An upgrade counts partitions of topics that nobody reads: one without an owner is not noticed",
+        Edit(
+            _UPGRADE,
+            "any(len(group.holders.get(topic.topic_id, ())) < topic.partitions for topic in topics)",
+            "group.targeted < sum(topic.partitions for topic in topics)",
+        ),
+        f"{_CONVERSION_TESTS}::test_an_upgrade_by_a_member_ends_the_rebalance_of_the_classic_group",
+    ),
+    _rule(
         "upgrade-ends-no-rebalance",
         "A group that is upgraded in the middle of a rebalance leaves partitions without an owner",
         Edit(

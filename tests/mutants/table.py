@@ -31,9 +31,9 @@ def rules() -> str:
     lines = [
         "# Rules of client-balanced groups, taken out",
         "",
-        "Printed by `python -m tests.mutants --rules`; rules of all else: [mutants](testing.md#mutants). Each rule is taken",
-        "out of the code, and the test of its scenario, alone, must say so with an assertion. `make mutants` tries them all,",
-        "`make mutants ARGS=cb12` one.",
+        "Printed by `python -m tests.mutants --rules`; rules of all else: [mutants](testing.md#mutants). Each rule is",
+        "taken out of the code, and the test of its scenario, alone, must say so with an assertion. `make mutants`",
+        "tries them all, `make mutants ARGS=cb12` one.",
         "",
         "| # | the rule taken out | in | found by |",
         "|---|---|---|---|",

@@ -28,6 +28,7 @@ from protocol.messages.configs import (
 from protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatReply,
+    TopicIdPartitions,
 )
 from protocol.messages.groups import (
     ApplyOffsets,
@@ -129,6 +130,27 @@ def test_what_a_late_heartbeat_was_told_is_told_again_on_the_members_present_con
     rig.join("B", "T")
     assert beat(old, 2) == [(0, 1)], "sent before the connection was given up, and read only now"
     assert [beat(new, 2), beat(new, 2)] == [[(0, 1)], []]
+
+
+@pytest.mark.parametrize("epoch", [0, 2], ids=["its join", "a full heartbeat"])
+def test_what_a_late_heartbeat_does_not_own_is_not_given_up(epoch: int) -> None:
+    rig = Rig()
+    old, new = rig.node_rig.connect(10), rig.node_rig.connect(11)
+    whole: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("T",), "topic_partitions": ()}
+
+    def beat(connection: int, epoch: int, **fields: Any) -> tuple[int, list[tuple[int, ...]]]:
+        (*_pushes, reply) = rig.node_rig.ask(connection, ConsumerGroupHeartbeat("g", "A", epoch, **fields))
+        assert isinstance(reply, ConsumerGroupHeartbeatReply)
+        return int(reply.error_code), [*(told(rig, reply) or {}).values()]
+
+    assert beat(new, 0, **whole) == (0, [(0, 1, 2, 3)])
+    rig.join("B", "T")
+    assert beat(new, 2) == (0, [(0, 1)]), "it is asked to revoke the others"
+    assert beat(old, epoch, **whole) == (0, [(0, 1)]), "sent before it owned a partition, and read only now"
+    assert told(rig, rig.beat("B", 3)) is None, "A still reads them"
+    kept = (TopicIdPartitions(rig.id_of("T"), (0, 1)),)
+    assert beat(new, 2, topic_partitions=kept) == (0, [(0, 1)])
+    assert told(rig, rig.beat("B", 3)) == {rig.id_of("T"): (2, 3)}
 
 
 def test_after_a_restart_a_member_is_told_nothing_that_it_knows() -> None:

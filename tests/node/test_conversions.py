@@ -220,11 +220,17 @@ def test_a_consumer_takes_the_place_of_its_classic_instance_without_a_new_epoch(
     assert rig.sync(rig.ids["#i"], 1)[0] == UNKNOWN
 
 
-@pytest.mark.parametrize("is_stable", [False, True], ids=["in a rebalance", "with a partition left over"])
-def test_an_upgrade_by_a_member_ends_the_rebalance_of_the_classic_group(is_stable: bool) -> None:
+@pytest.mark.parametrize(
+    "given_to_c1",
+    [None, {"T": (0, 1)}, {"T": (0, 1), "U": (0,)}],
+    ids=["in a rebalance", "with a partition left over", "with a topic that nobody reads"],
+)
+def test_an_upgrade_by_a_member_ends_the_rebalance_of_the_classic_group(
+    given_to_c1: dict[str, tuple[int, ...]] | None,
+) -> None:
     rig = Rig()
-    if is_stable:  # c2 has yet to give up T3
-        rig.form_classic({"c1": {"T": (0, 1)}, "c2": {"T": (2,)}})
+    if given_to_c1 is not None:  # c2 has yet to give up T3
+        rig.form_classic({"c1": given_to_c1, "c2": {"T": (2,)}})
     else:
         rig.form_classic({"c1": {"T": (0, 1)}, "c2": {"T": (2,)}, "c3": {"T": (3,)}})
         assert rig.leave(LeavingMember(rig.ids["c3"])) == [0]

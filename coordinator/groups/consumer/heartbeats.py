@@ -97,9 +97,12 @@ def answer_idle(
 
 def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outcome) -> None:
     """Let the member take its next step. It is told its assignment if that has changed, if it asks for it, or if it was
-    told on another connection: the heartbeat that was answered there may have come late, and its reply is lost."""
-    current = update(group, change, _owned(event.request), out, event.sees)
+    told on another connection: the heartbeat that was answered there may have come late, and its reply is lost. A
+    heartbeat on a connection older than the member's present one has come late: the partitions that it reports are
+    those of then, and acknowledge no revocation."""
     member = group.members.get(event.member_id)
+    owned = None if member is not None and event.ref.connection < member.connection else _owned(event.request)
+    current = update(group, change, owned, out, event.sees)
     is_told = (
         event.request.member_epoch == 0
         or _is_full(event.request)

@@ -180,8 +180,9 @@ def _taken(group: Group, event: ConsumerJoin, read: list[ClassicRead]) -> Classi
 def _is_unfinished(group: ConsumerGroup, classic: ClassicGroup) -> bool:
     """Return true if a rebalance is in progress, or the last one left a partition without an owner, as the first of
     two cooperative ones does."""
-    partitions = sum(topic.partitions for topic in existing_topics(group, subscriptions_of(group)).values())
-    return classic.state is not GroupState.STABLE or group.targeted < partitions
+    topics = existing_topics(group, subscriptions_of(group)).values()
+    is_left = any(len(group.holders.get(topic.topic_id, ())) < topic.partitions for topic in topics)
+    return classic.state is not GroupState.STABLE or is_left
 
 
 def _known(member: Member) -> tuple[str, int, str | None]:

@@ -9,7 +9,7 @@ from coordinator.groups.consumer.delayed import end_rejoin, restart_session, tim
 from coordinator.groups.consumer.events import ClassicJoin, ClassicMemberAdmitted
 from coordinator.groups.consumer.guards import holder_of
 from coordinator.groups.consumer.members import known_member, new_member, replacement, update
-from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.consumer.state import ConsumerGroup, Current
 from coordinator.groups.consumer.target import note_came
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import ClassicMetadata, ConsumerMemberRecord
@@ -42,7 +42,7 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
     else:
         change = new_member(_line(event, member_id, subscription, None), event.principal)
     current = update(group, change, owned_partitions(subscription, group.topics), out, event.sees)
-    must_sync = member is None or not member.is_classic or current != member.current
+    must_sync = member is None or not member.is_classic or not _is_told(member.current, current)
     admission = ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, must_sync, event.principal)
     out.follow_ups.append(admission)
     reply = JoinGroupReply(
@@ -64,6 +64,11 @@ def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -
     if event.must_sync or member.sync_until_ms >= 0:
         time_first_sync(group, member, out)
     note_came(group, event.member_id, out)
+
+
+def _is_told(before: Current, current: Current) -> bool:
+    """Return true if SyncGroup answers as before: the previous epoch alone may have caught up."""
+    return before._replace(previous_epoch=current.previous_epoch) == current
 
 
 def _line(
