@@ -138,7 +138,7 @@ def test_a_join_group_that_comes_late_does_not_remove_the_member_that_has_synced
 def test_a_join_group_that_comes_late_while_others_hold_its_partitions_does_not_remove_the_member() -> None:
     rig = Rig()
     rig.join("A", "T", server_assignor="range")
-    c = {"topics": ("T", "U"), "rebalance_timeout_ms": 2_000}
+    c: Any = {"topics": ("T", "U"), "rebalance_timeout_ms": 2_000}
     assert rig.classic_join("c", **c).generation_id == 3
     assert rig.sync("c", 3) == (0, {"U": (0, 1, 2)}), "A has yet to give up its half of T"
     rig.classic_join("c", **c)
