@@ -558,10 +558,31 @@ _RULES = (
         "The record of a downgrade does not say that members still hold what others are assigned",
         Edit(
             _DOWNGRADE,
-            "    return HOLDS_MORE_MS if is_held_by_others else REBALANCE_AFTER_LOAD_MS\n",
+            "    return HOLDS_MORE_MS if holds_more else REBALANCE_AFTER_LOAD_MS\n",
             "    return REBALANCE_AFTER_LOAD_MS\n",
         ),
         f"{_CONVERSION_TESTS}::test_a_group_goes_over_again_once_nobody_holds_what_another_is_assigned",
+    ),
+    _rule(
+        "leavers-share-is-its-holders",
+        "After a downgrade what was to go to the member that has left counts as assigned to its holder",
+        Edit(
+            _DOWNGRADE,
+            "        number not in targets[member_id].get(topic_id, ())\n",
+            "        any(number in one.get(topic_id, ()) for name, one in targets.items() if name != member_id)\n",
+        ),
+        f"{_CONVERSION_TESTS}::test_what_was_to_go_to_the_leaver_stays_with_its_holder_until_that_has_joined_again",
+    ),
+    _rule(
+        "replacement-has-nothing-to-revoke",
+        "After a downgrade an instance that comes back classic does not count as holding what it was to revoke",
+        Edit(
+            _DOWNGRADE,
+            "    currents = {**{one.member_id: one.current for one in others}, change.member_id: change.current}\n",
+            "    currents = {one.member_id: one.current for one in others}\n",
+        ),
+        f"{_CONVERSION_TESTS}"
+        "::test_what_the_replaced_member_was_to_revoke_stays_with_its_instance_until_that_has_joined",
     ),
 )
 MUTANTS = (
