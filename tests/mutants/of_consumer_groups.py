@@ -568,10 +568,17 @@ _RULES = (
         "After a downgrade what was to go to the member that has left counts as assigned to its holder",
         Edit(
             _DOWNGRADE,
-            "        number not in targets[member_id].get(topic_id, ())\n",
-            "        any(number in one.get(topic_id, ()) for name, one in targets.items() if name != member_id)\n",
+            "        number not in targets[member_id].get(topic_id, ()) or",
+            "        any(number in one.get(topic_id, ()) for name, one in targets.items() if name != member_id) or",
         ),
         f"{_CONVERSION_TESTS}::test_what_was_to_go_to_the_leaver_stays_with_its_holder_until_that_has_joined_again",
+    ),
+    _rule(
+        "topics-without-a-name-are-nobodys",
+        "After a downgrade without topics, whose record assigns nothing, nobody counts as holding anything",
+        Edit(_DOWNGRADE, " or group.topics.name_of(topic_id) is None\n", "\n"),
+        "tests/upstream/test_server_driven.py"
+        "::test_a_group_that_becomes_classic_without_topics_takes_nothing_from_its_members",
     ),
     _rule(
         "replacement-has-nothing-to-revoke",

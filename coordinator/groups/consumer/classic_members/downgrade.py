@@ -60,17 +60,17 @@ def downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], cause: st
     lines = [one.subscription for one in staying]
     currents = {one.member_id: one.current for one in staying}
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in staying}
-    _write(group, lines, targets, _since_ms(currents, targets), out)
+    _write(group, lines, targets, _since_ms(group, currents, targets), out)
     out.follow_ups.append(
         ClassicAgain(group.group_id, _members(group, lines), leaving[0].member_id, f"{cause}: {detail}")
     )
 
 
-def _since_ms(currents: Mapping[str, Current], targets: Mapping[str, Target]) -> int:
+def _since_ms(group: ConsumerGroup, currents: Mapping[str, Current], targets: Mapping[str, Target]) -> int:
     """Return the record's state time, which encodes whether a member holds a partition that the record does not assign
-    to it: another member's, or that of a member that has left."""
+    to it: another member's, that of a member that has left, or one whose topic has no name here."""
     holds_more = any(
-        number not in targets[member_id].get(topic_id, ())
+        number not in targets[member_id].get(topic_id, ()) or group.topics.name_of(topic_id) is None
         for member_id, current in currents.items()
         for topic_id, number, _epoch in current.held
     )
@@ -96,7 +96,7 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
     currents = {**{one.member_id: one.current for one in others}, change.member_id: change.current}
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in others}
     targets[change.member_id] = change.target or {}
-    since_ms = out.moment.wall_ms if is_settled else _since_ms(currents, targets)
+    since_ms = out.moment.wall_ms if is_settled else _since_ms(group, currents, targets)
     protocol = _write(group, lines, targets, since_ms, out)
     joining = (
         None
