@@ -205,6 +205,17 @@ _RULES = (
         f"{_SLICES_TESTS}::test_targets_are_disjoint_after_a_crash_between_two_parts",
     ),
     _rule(
+        "target-goes-with-the-instance",
+        "The target of a member that changes its instance id while targets are computed goes to the id's next member",
+        Edit(
+            _APPLYING,
+            "        if record.instance_id != member.subscription.instance_id:\n            group.computing = None"
+            "  # it finds members by their instances; the next heartbeat begins another\n",
+            "",
+        ),
+        f"{_SLICES_TESTS}::test_a_member_that_changes_its_instance_meanwhile_keeps_its_target_for_itself",
+    ),
+    _rule(
         "late-joiner-forgotten",
         "A member that joins while a target is computed is in no target until another change",
         Edit(
