@@ -33,8 +33,8 @@ REBALANCE_AFTER_LOAD_MS: Final = -2
 Stable, some of them would wait for ever for their assignments. It differs from -1, the unknown time in a record of
 version 0."""
 HOLDS_MORE_MS: Final = -3
-"""State timestamp of such a group in which a member still holds partitions that are assigned to others: it must not be
-converted again until its members have joined."""
+"""State timestamp of such a group in which a member still holds partitions that the record does not assign to it: it
+must not be converted again until its members have joined."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):

@@ -205,6 +205,17 @@ _RULES = (
         f"{_SLICES_TESTS}::test_targets_are_disjoint_after_a_crash_between_two_parts",
     ),
     _rule(
+        "target-goes-with-the-instance",
+        "The target of a member that changes its instance id while targets are computed goes to the id's next member",
+        Edit(
+            _APPLYING,
+            "        if record.instance_id != member.subscription.instance_id:\n            group.computing = None"
+            "  # it finds members by their instances; the next heartbeat begins another\n",
+            "",
+        ),
+        f"{_SLICES_TESTS}::test_a_member_that_changes_its_instance_meanwhile_keeps_its_target_for_itself",
+    ),
+    _rule(
         "late-joiner-forgotten",
         "A member that joins while a target is computed is in no target until another change",
         Edit(
@@ -584,10 +595,38 @@ _RULES = (
         "The record of a downgrade does not say that members still hold what others are assigned",
         Edit(
             _DOWNGRADE,
-            "    return HOLDS_MORE_MS if is_held_by_others else REBALANCE_AFTER_LOAD_MS\n",
+            "    return HOLDS_MORE_MS if holds_more else REBALANCE_AFTER_LOAD_MS\n",
             "    return REBALANCE_AFTER_LOAD_MS\n",
         ),
         f"{_CONVERSION_TESTS}::test_a_group_goes_over_again_once_nobody_holds_what_another_is_assigned",
+    ),
+    _rule(
+        "leavers-share-is-its-holders",
+        "After a downgrade what was to go to the member that has left counts as assigned to its holder",
+        Edit(
+            _DOWNGRADE,
+            "        number not in targets[member_id].get(topic_id, ()) or",
+            "        any(number in one.get(topic_id, ()) for name, one in targets.items() if name != member_id) or",
+        ),
+        f"{_CONVERSION_TESTS}::test_what_was_to_go_to_the_leaver_stays_with_its_holder_until_that_has_joined_again",
+    ),
+    _rule(
+        "topics-without-a-name-are-nobodys",
+        "After a downgrade without topics, whose record assigns nothing, nobody counts as holding anything",
+        Edit(_DOWNGRADE, " or group.topics.name_of(topic_id) is None\n", "\n"),
+        "tests/upstream/test_server_driven.py"
+        "::test_a_group_that_becomes_classic_without_topics_takes_nothing_from_its_members",
+    ),
+    _rule(
+        "replacement-has-nothing-to-revoke",
+        "After a downgrade an instance that comes back classic does not count as holding what it was to revoke",
+        Edit(
+            _DOWNGRADE,
+            "    currents = {**{one.member_id: one.current for one in others}, change.member_id: change.current}\n",
+            "    currents = {one.member_id: one.current for one in others}\n",
+        ),
+        f"{_CONVERSION_TESTS}"
+        "::test_what_the_replaced_member_was_to_revoke_stays_with_its_instance_until_that_has_joined",
     ),
 )
 MUTANTS = (

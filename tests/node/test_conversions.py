@@ -481,10 +481,48 @@ def test_a_group_goes_over_again_once_nobody_holds_what_another_is_assigned() ->
     assert replies[0].generation_id > generation_id
 
 
+def refused_until_joined_again(rig: Rig) -> None:
+    """A consumer is refused, after a restart too."""
+    for _ in range(2):
+        assert rig.group.kind is GroupKind.CLASSIC
+        assert rig.join("B", "T").error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        rig.restart()
+
+
+def test_what_was_to_go_to_the_leaver_stays_with_its_holder_until_that_has_joined_again() -> None:
+    rig = Rig()
+    rig.form_classic({"c": {"T": (0, 1, 2, 3)}})
+    c = rig.ids["c"]
+    rig.join("A", "T")
+    rig.beat("A", -1)
+    assert decoded(rig.group.classic.members[c].assignment) == {"T": (0, 1)}
+    refused_until_joined_again(rig)
+    joined = rig.classic_join(c)
+    rig.sync(c, joined.generation_id, assignments=(SyncGroupAssignment(c, encoded({"T": (0, 1)})),))
+    assert rig.join("B", "T").error_code is ErrorCode.NONE
+
+
+def test_what_was_to_go_to_the_replaced_member_stays_with_its_holder_until_that_has_joined_again() -> None:
+    rig = Rig()
+    rig.form_classic({"c": {"T": (0, 1, 2, 3)}})
+    rig.join("A", "T", instance_id="i")
+    rig.ask_aside(rig.join_group(group_instance_id="i"), 300)
+    refused_until_joined_again(rig)
+
+
+def test_what_the_replaced_member_was_to_revoke_stays_with_its_instance_until_that_has_joined() -> None:
+    rig = Rig()
+    rig.join("A", "T", instance_id="i")
+    rig.classic_join("c")
+    rig.beat("A", 2)
+    rig.ask_aside(rig.join_group(group_instance_id="i", owned={"T": (0, 1, 2, 3)}), 300)
+    refused_until_joined_again(rig)
+
+
 def test_there_and_back_under_commits() -> None:
     rig = classic_pair()
     for turn in range(3):
-        joined = rig.join("A", "T")
+        joined = rig.join("A", "U")
         assert joined.error_code is ErrorCode.NONE
         topics = (OffsetCommitTopic("T", (OffsetCommitPartition(0, 8 + turn),)),)
         rig.ask(OffsetCommit("g", topics, joined.member_epoch, "A"))

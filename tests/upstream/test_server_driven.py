@@ -6,6 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.config.keys import RebalanceProtocols, UpstreamOffsets
+from protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
     AssignmentChanged,
@@ -25,6 +33,9 @@ from protocol.messages.groups import (
     ListGroupsReply,
     ListNotes,
     ListNotesReply,
+    SyncGroup,
+    SyncGroupAssignment,
+    SyncGroupReply,
 )
 from protocol.messages.offsets import (
     OffsetCommit,
@@ -269,6 +280,49 @@ def test_a_member_that_leaves_needs_no_topics() -> None:
     reply = rig.pair.ask_natively(2, ConsumerGroupHeartbeat("g", "a", -1))
     assert isinstance(reply, ConsumerGroupHeartbeatReply)
     assert (reply.error_code, reply.member_epoch) == (NONE, -1)
+
+
+def test_a_group_that_becomes_classic_without_topics_takes_nothing_from_its_members() -> None:
+    rig = Rig()
+    pair = rig.pair
+    pair.connect_natively(2)
+    rig.join("a", "T")
+    generation_id = joined(pair)
+    rig.beat("a")
+    rig.beat("a", topic_partitions=rig.held("T", 0, 1))
+    assert joined(pair) == generation_id
+    assert synced(pair, generation_id) == {"T": (2, 3)}
+    pair.is_cut = True
+    pair.front.restart()
+    pair.away()
+    pair.connect_natively(2)
+    pair.ask_natively(2, ConsumerGroupHeartbeat("g", "a", -1))
+    pair.is_cut = False
+    pair.find()
+    pair.connect(1)
+    assert rig.join("d", "T").error_code is LOADING, "c reads T2,3, which the record does not say"
+    assert synced(pair, joined(pair), {"T": (2, 3)}) == {"T": (2, 3)}
+    given = rig.join("d", "T")
+    assert told(given) == {rig.id_of("T"): (0, 1)}
+    assert rig.owned() == {"c": {"T": (2, 3)}, "d": {"T": (0, 1)}}
+
+
+def joined(pair: Pair) -> int:
+    """Let the classic member c join; return its generation."""
+    offer = JoinProtocol("range", encode_subscription(Subscription(("T",))))
+    request = JoinGroup("g", 20_000, "c", rebalance_timeout_ms=60_000, protocol_type="consumer", protocols=(offer,))
+    reply = pair.ask_natively(2, request)
+    assert isinstance(reply, JoinGroupReply) and not reply.error_code, reply
+    return reply.generation_id
+
+
+def synced(pair: Pair, generation_id: int, given: dict[str, tuple[int, ...]] | None = None) -> dict[str, Any]:
+    """Let c sync, in a classic group with this assignment; return its partitions."""
+    partitions = tuple(TopicPartitions(*one) for one in (given or {}).items())
+    assignment = SyncGroupAssignment("c", encode_assignment(Assignment(partitions)))
+    reply = pair.ask_natively(2, SyncGroup("g", generation_id, "c", assignments=(assignment,)))
+    assert isinstance(reply, SyncGroupReply) and not reply.error_code, reply
+    return dict(decode_assignment(reply.assignment).partitions)
 
 
 def test_native_members_are_told_of_a_new_target() -> None:

@@ -85,6 +85,8 @@ def _member(group: ConsumerGroup, record: ConsumerMemberRecord) -> None:
     else:
         _count(group, member.subscription, -1)
         _drop_instance(group, member)
+        if record.instance_id != member.subscription.instance_id:
+            group.computing = None  # it finds members by their instances; the next heartbeat begins another
         member.subscription = record
     _count(group, record, 1)
     if record.instance_id is not None:

@@ -150,6 +150,8 @@ def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
     instances = {member_id: instance_id for instance_id, member_id in group.static_members.items()}
     assignor = preferred_assignor(group)
     targets = yield from _computation(group, lines, dict(group.targets), now, assignor)
+    if group.computing is not computing:
+        return  # a member has another instance id
     moved: dict[str, None] = {}
     kept = 0
     for next_target in (_without_gains, _whole):
@@ -165,9 +167,9 @@ def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
             if part:
                 moved |= dict.fromkeys(part)
                 yield TargetsMoved(group.group_id, tuple(part.items()))
-                if group.computing is not computing:
-                    return  # the part could not be appended
             yield len(chunk) + len(part) * _WRITE_US
+            if group.computing is not computing:
+                return  # a member has another instance id, or the part could not be appended
         if next_target is _without_gains:
             kept = group.targeted
     yield TargetComputed(group.group_id, computing.epoch, computing.member_id, assignor, len(moved), kept)
@@ -179,7 +181,7 @@ def _steps(group: ConsumerGroup, computing: Computing) -> Steps:
 
 def _present(group: ConsumerGroup, member_id: str, instance_id: str | None) -> str | None:
     """Return the present id of a member from the beginning of the computation: a static member may have been replaced
-    since."""
+    since. No member has changed its instance id since: that ends the computation."""
     if instance_id in group.static_members:
         return group.static_members[instance_id]
     return member_id if member_id in group.members else None

@@ -8,7 +8,7 @@ from coordinator.groups.consumer.delayed import cancel_timers
 from coordinator.groups.consumer.events import ClassicJoin
 from coordinator.groups.consumer.members import write_replacement
 from coordinator.groups.consumer.record_builders import group_tombstones
-from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Target
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, Target
 from coordinator.groups.consumer.subscriptions import Change, hash_of, subscriptions_of
 from coordinator.groups.conversions import ClassicAgain, ClassicAgainMember, ParkedJoin
 from coordinator.groups.election import elect
@@ -58,24 +58,23 @@ def downgrade(group: ConsumerGroup, leaving: Sequence[ConsumerMember], cause: st
     gone = {one.member_id for one in leaving}
     staying = [one for member_id, one in group.members.items() if member_id not in gone]
     lines = [one.subscription for one in staying]
+    currents = {one.member_id: one.current for one in staying}
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in staying}
-    _write(group, lines, targets, _since_ms(staying, targets), out)
+    _write(group, lines, targets, _since_ms(group, currents, targets), out)
     out.follow_ups.append(
         ClassicAgain(group.group_id, _members(group, lines), leaving[0].member_id, f"{cause}: {detail}")
     )
 
 
-def _since_ms(staying: Sequence[ConsumerMember], targets: Mapping[str, Target]) -> int:
-    """Return the record's state time, which encodes whether a member holds partitions assigned to another."""
-    owners = {
-        (topic_id, number): member_id
-        for member_id, target in targets.items()
-        for topic_id, numbers in target.items()
-        for number in numbers
-    }
-    held = ((one.member_id, (topic_id, number)) for one in staying for topic_id, number, _epoch in one.current.held)
-    is_held_by_others = any(owners.get(place, member_id) != member_id for member_id, place in held)
-    return HOLDS_MORE_MS if is_held_by_others else REBALANCE_AFTER_LOAD_MS
+def _since_ms(group: ConsumerGroup, currents: Mapping[str, Current], targets: Mapping[str, Target]) -> int:
+    """Return the record's state time, which encodes whether a member holds a partition that the record does not assign
+    to it: another member's, that of a member that has left, or one whose topic has no name here."""
+    holds_more = any(
+        number not in targets[member_id].get(topic_id, ()) or group.topics.name_of(topic_id) is None
+        for member_id, current in currents.items()
+        for topic_id, number, _epoch in current.held
+    )
+    return HOLDS_MORE_MS if holds_more else REBALANCE_AFTER_LOAD_MS
 
 
 def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: ClassicJoin, out: Outcome) -> None:
@@ -94,9 +93,11 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
     )
     write_replacement(group, change, out)
     lines = [change.line if one is replaced else one.subscription for one in group.members.values()]
+    currents = {**{one.member_id: one.current for one in others}, change.member_id: change.current}
     targets = {one.member_id: group.targets.get(one.member_id, {}) for one in others}
-    since_ms = out.moment.wall_ms if is_settled else _since_ms(others, targets)
-    protocol = _write(group, lines, {**targets, change.member_id: change.target or {}}, since_ms, out)
+    targets[change.member_id] = change.target or {}
+    since_ms = out.moment.wall_ms if is_settled else _since_ms(group, currents, targets)
+    protocol = _write(group, lines, targets, since_ms, out)
     joining = (
         None
         if is_settled
@@ -126,7 +127,7 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
 def _write(
     group: ConsumerGroup,
     lines: Sequence[ConsumerMemberRecord],
-    targets: dict[str, Target],
+    targets: Mapping[str, Target],
     since_ms: int,
     out: Outcome,
 ) -> str:
