@@ -354,6 +354,12 @@ _RULES = (
         Edit(_REGEXES, "        or group.regexes_version != group.topics.version\n", ""),
         f"{_REGEX_TESTS}::test_scenario_47_a_new_topic_that_matches",
     ),
+    _rule(
+        "unmatched-pattern-keeps-topics",
+        "Topics of a member's former pattern have no owner for ever if its new pattern matches nothing",
+        Edit(_REGEXES, " or _is_target_stale(group, unmatched):\n", ":\n"),
+        f"{_REGEX_TESTS}::test_topics_of_a_former_pattern_go_to_others_though_the_new_one_matches_nothing",
+    ),
     # --- offsets (10) ---
     _rule(
         "stale-commits-stored",

@@ -8,6 +8,7 @@ from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import epoch_records
 from coordinator.groups.consumer.regex import resolve as match_all
 from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.consumer.subscriptions import subscribes
 from coordinator.groups.consumer.topics import metadata_hash
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import RegexRecord
@@ -59,19 +60,33 @@ def resolved(group: ConsumerGroup, event: RegexesResolved, out: Outcome) -> None
     group.is_resolving = False
     topics = group.topics
     group.regexes_version = event.version
-    is_changed, subscribed = False, dict.fromkeys(group.names)
+    is_changed, subscribed, unmatched = False, dict.fromkeys(group.names), set[str]()
     for regex in group.regexes:
         if (names := event.matched.get(regex)) is None:
             subscribed.update(dict.fromkeys(group.topics_of(regex)))
             continue  # it was added while the others were matched
         subscribed.update(dict.fromkeys(names))
         is_changed = is_changed or frozenset(names) != group.topics_of(regex)
+        if not names and regex not in group.resolved:
+            unmatched.add(regex)
         out.records.append(RegexRecord(group.group_id, regex, names, event.version, out.moment.wall_ms))
     if not out.records:
         return
     digest = metadata_hash([topic for topic in map(topics.find, subscribed) if topic is not None])
-    if is_changed or digest != group.metadata_hash:
+    if is_changed or digest != group.metadata_hash or _is_target_stale(group, unmatched):
         out.records += epoch_records(group, digest)
         out.follow_ups.append(TargetBehind(group.group_id))
         detail = f"group epoch {group.epoch + 1}: {', '.join(event.matched)} resolved"
         note(group, out, ConsumerCause.REGEX, "", detail, epoch=group.epoch + 1)
+
+
+def _is_target_stale(group: ConsumerGroup, unmatched: set[str]) -> bool:
+    """Return true if members with these regular expressions, newly found to match nothing, have topics in their targets
+    that they no longer subscribe to. No other member would get these: the group epoch has not moved since."""
+    last = group.target_epoch if group.computing is None else group.computing.epoch
+    if not unmatched or group.epoch > last:  # the next target is computed from the present subscriptions
+        return False
+    if group.computing is not None:
+        return True  # it may have begun with the former subscriptions
+    lines = [one.subscription for one in group.members.values() if one.subscription.subscribed_topic_regex in unmatched]
+    return not all(all(map(subscribes(group, line), group.targets.get(line.member_id, {}))) for line in lines)

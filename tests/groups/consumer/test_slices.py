@@ -207,3 +207,22 @@ def test_a_pattern_that_goes_while_it_is_matched_is_not_written() -> None:
     rig.heartbeat("A", -1)
     finish(rig)
     assert rig.group.resolved == {}
+
+
+def test_a_pattern_that_is_dropped_while_a_target_is_computed_with_it(large: Rig) -> None:
+    rig = steady(large)
+    rig.join("B", subscribed_topic_names=None, subscribed_topic_regex="T")
+    finish(rig)
+    rig.wait(10_001)
+    rig.heartbeat("A", 2)
+    rig.work_on()
+    assert rig.target("B") == "", "the computation has only begun"
+    rig.heartbeat("B", 2, "", subscribed_topic_regex="nothing", rebalance_timeout_ms=60_000)
+    rig.work.rotate()
+    while len(rig.work) > 1:
+        rig.work_on()
+    assert "nothing" in rig.group.resolved
+    finish(rig)
+    rig.heartbeat("A", 2)
+    finish(rig)
+    assert (rig.target("A"), rig.target("B")) == ("T0,1,2,3", "")
