@@ -354,8 +354,8 @@ _RULES = (
         "Patterns are matched at every heartbeat, not once in ten seconds",
         Edit(
             _REGEXES,
-            "    if group.resolved and last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:\n",
-            "    if group.resolved and last_ms <= moment.wall_ms < last_ms:\n",
+            "    if last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:\n",
+            "    if last_ms <= moment.wall_ms < last_ms:\n",
         ),
         f"{_REGEX_TESTS}::test_scenario_46_a_new_pattern_waits_ten_seconds",
     ),
@@ -364,6 +364,34 @@ _RULES = (
         "A topic that is made after a pattern was resolved is matched with the next refresh alone",
         Edit(_REGEXES, "        or group.regexes_version != group.topics.version\n", ""),
         f"{_REGEX_TESTS}::test_scenario_47_a_new_topic_that_matches",
+    ),
+    _rule(
+        "unmatched-pattern-keeps-topics",
+        "Topics of a member's former pattern have no owner for ever if its new pattern matches nothing",
+        Edit(_REGEXES, " or _is_target_stale(group, unmatched):\n", ":\n"),
+        f"{_REGEX_TESTS}::test_topics_of_a_former_pattern_go_to_others_though_the_new_one_matches_nothing",
+    ),
+    _rule(
+        "results-in-one-batch",
+        "Results of all patterns are one batch: those of many are never written, and hold the node up",
+        Edit(_REGEXES, "        if part and size + more > most_bytes:\n", "        if part and size + more < 0:\n"),
+        f"{_SLICES_TESTS}::test_results_of_many_patterns_are_written_in_parts",
+    ),
+    _rule(
+        "refused-result-tried-at-once",
+        "Patterns whose result cannot be written are matched again at each heartbeat",
+        Edit(_APPLYING, "        group.regexes_failed_ms = out.moment.wall_ms", "        pass"),
+        f"{_SLICES_TESTS}::test_the_only_result_that_cannot_be_written_is_tried_again_after_ten_seconds",
+    ),
+    _rule(
+        "changed-part-moves-no-epoch",
+        "Of a result in parts only the last moves the epoch: after a crash members keep the targets of before",
+        Edit(
+            _REGEXES,
+            "    if is_changed or digest != had or ",
+            "    if (event.is_last and is_changed) or digest != had or ",
+        ),
+        f"{_SLICES_TESTS}::test_a_crash_between_two_parts_of_a_result_moves_the_epoch",
     ),
     # --- offsets (10) ---
     _rule(

@@ -278,7 +278,9 @@ def undo(group: ConsumerGroup, event: ConsumerAppendFailed, out: Outcome) -> Non
     elif isinstance(failed, ClassicBeat) and (beating := group.members.get(failed.member_id)) is not None:
         undo_time_rejoin(beating, out)
         out.reply_at_once(failed.ref, failed.refused(event.error_code))
-    elif not isinstance(failed, RegexesResolved):  # the next heartbeat resolves them
+    elif isinstance(failed, RegexesResolved):
+        group.regexes_failed_ms = out.moment.wall_ms  # a heartbeat resolves them again, after a while
+    else:
         refused = getattr(failed, "refused", None)
         assert refused is not None, f"{type(failed).__name__} yields no records"
         out.reply_at_once(failed.ref, refused(event.error_code))  # type: ignore[union-attr]

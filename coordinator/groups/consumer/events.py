@@ -200,11 +200,13 @@ class ResolveRegexes(ConsumerEventBase):
 
 
 class RegexesResolved(ConsumerEventBase):
-    """The regular expressions were matched with the topics of `version`: the sorted names that match each."""
+    """Regular expressions were matched with the topics of `version`: the sorted names that match each. Results of many
+    come in parts."""
 
     group_id: str
     matched: Mapping[str, tuple[str, ...]]
     version: int
+    is_last: bool = True
 
 
 class ComputeTarget(ConsumerEventBase):

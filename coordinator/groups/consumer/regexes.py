@@ -1,6 +1,6 @@
 """Resolution of regular expressions: which topics they match (docs/spec/consumer-group-protocol.md#6.2)."""
 
-from collections import Counter
+from collections import Counter, deque
 
 from coordinator.clock import Moment
 from coordinator.groups.consumer.events import RegexesResolved, ResolveRegexes, TargetBehind, TopicFilter
@@ -8,23 +8,26 @@ from coordinator.groups.consumer.notes import ConsumerCause, note
 from coordinator.groups.consumer.record_builders import epoch_records
 from coordinator.groups.consumer.regex import resolve as match_all
 from coordinator.groups.consumer.state import ConsumerGroup
-from coordinator.groups.consumer.topics import metadata_hash
+from coordinator.groups.consumer.subscriptions import hash_of, subscribes, subscriptions_of
 from coordinator.groups.outcome import Outcome, Steps
 from coordinator.records.consumer_records import RegexRecord
 from membership.pace import Pace, chunks, sort
 
 _LEAST_INTERVAL_MS = 10_000
-_SEEN_US = 1.0
-"""Cost of a decision on a topic."""
+_SEEN_US, _WRITE_US = 1.0, 0.05
+"""Costs of a decision on a topic, and of a byte of a result."""
+_PART_BYTES = 64 * 1024
+_REGEX_BYTES, _NAME_BYTES = 64, 4
+"""Bytes of a result besides the regular expression, and of a name in it besides its letters, rounded up."""
 
 
 def needs_resolution(group: ConsumerGroup, regexes: Counter[str], moment: Moment) -> bool:
     """Return true if the regular expressions must be matched with the topics now: at most every ten seconds, unless the
-    clock was set back. If no resolution is left, the interval does not apply."""
+    clock was set back. If no resolution is left, the interval does not apply, unless the last could not be written."""
     if not regexes or group.is_resolving:
         return False
-    last_ms = group.regexes_resolved_ms
-    if group.resolved and last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:
+    last_ms = max(group.regexes_resolved_ms if group.resolved else -1, group.regexes_failed_ms)
+    if last_ms <= moment.wall_ms <= last_ms + _LEAST_INTERVAL_MS:
         return False
     return (
         any(regex not in group.resolved for regex in regexes)
@@ -43,6 +46,7 @@ def begin(group: ConsumerGroup, event: ResolveRegexes, out: Outcome) -> None:
 
 def _steps(group: ConsumerGroup, sees: TopicFilter) -> Steps:
     version, regexes, pace = group.topics.version, tuple(group.regexes), Pace()
+    group.regexes_version = version
     seen: list[str] = []
     for names in chunks(tuple(group.topics.names())):
         seen += filter(sees, names)
@@ -50,28 +54,59 @@ def _steps(group: ConsumerGroup, sees: TopicFilter) -> Steps:
             yield pace.take()
     names = yield from sort(seen, str, pace)
     matched = yield from match_all(regexes, names)
-    yield RegexesResolved(group.group_id, matched, version)
+    left, most_bytes = deque(matched.items()), min(_PART_BYTES, group.settings.max_batch_bytes // 2)
+    while left:
+        part, size = _part(left, most_bytes)
+        yield RegexesResolved(group.group_id, part, version, not left)
+        if left:
+            yield int(_WRITE_US * size)
+    group.is_resolving = False
+
+
+def _part(left: deque[tuple[str, tuple[str, ...]]], most_bytes: int) -> tuple[dict[str, tuple[str, ...]], int]:
+    """Take results that are written as one batch; return them with their size. A larger one is alone."""
+    part: dict[str, tuple[str, ...]] = {}
+    size = 0
+    while left:
+        regex, names = left[0]
+        more = _REGEX_BYTES + len(regex.encode()) + _NAME_BYTES * len(names) + sum(map(len, names))
+        if part and size + more > most_bytes:
+            break
+        part[regex], size = names, size + more
+        left.popleft()
+    return part, size
 
 
 def resolved(group: ConsumerGroup, event: RegexesResolved, out: Outcome) -> None:
     """Write the topics that match the regular expressions which members still have; the group epoch grows if the result
-    has changed."""
-    group.is_resolving = False
-    topics = group.topics
-    group.regexes_version = event.version
-    is_changed, subscribed = False, dict.fromkeys(group.names)
-    for regex in group.regexes:
-        if (names := event.matched.get(regex)) is None:
-            subscribed.update(dict.fromkeys(group.topics_of(regex)))
-            continue  # it was added while the others were matched
-        subscribed.update(dict.fromkeys(names))
+    has changed. Each part moves an epoch of its own, so that a crash between two loses no change. Only the last has the
+    new digest, which takes long."""
+    is_changed, unmatched = False, set[str]()
+    for regex, names in event.matched.items():
+        if regex not in group.regexes:
+            continue
         is_changed = is_changed or frozenset(names) != group.topics_of(regex)
+        if not names and regex not in group.resolved:
+            unmatched.add(regex)
         out.records.append(RegexRecord(group.group_id, regex, names, event.version, out.moment.wall_ms))
-    if not out.records:
+    if not group.regexes:
         return
-    digest = metadata_hash([topic for topic in map(topics.find, subscribed) if topic is not None])
-    if is_changed or digest != group.metadata_hash:
+    had = group.metadata_hash
+    digest = hash_of(group, subscriptions_of(group), event.matched) if event.is_last else had
+    if is_changed or digest != had or _is_target_stale(group, unmatched):
         out.records += epoch_records(group, digest)
         out.follow_ups.append(TargetBehind(group.group_id))
         detail = f"group epoch {group.epoch + 1}: {', '.join(event.matched)} resolved"
         note(group, out, ConsumerCause.REGEX, "", detail, epoch=group.epoch + 1)
+
+
+def _is_target_stale(group: ConsumerGroup, unmatched: set[str]) -> bool:
+    """Return true if members with these regular expressions, newly found to match nothing, have topics in their targets
+    that they no longer subscribe to. No other member would get these: the group epoch has not moved since."""
+    last = group.target_epoch if group.computing is None else group.computing.epoch
+    if not unmatched or group.epoch > last:  # the next target is computed from the present subscriptions
+        return False
+    if group.computing is not None:
+        return True  # it may have begun with the former subscriptions
+    lines = [one.subscription for one in group.members.values() if one.subscription.subscribed_topic_regex in unmatched]
+    return not all(all(map(subscribes(group, line), group.targets.get(line.member_id, {}))) for line in lines)

@@ -184,9 +184,11 @@ class ConsumerGroup:
     topics_version: int = -1
     """Version of the topics when the metadata hash was last compared; -1: not since the load."""
     regexes_version: int = -1
-    """Version of the topics when the regular expressions were last resolved."""
+    """Version of the topics when the last resolution of regular expressions began; -1: they must be resolved again."""
     regexes_resolved_ms: int = -1
     """Wall clock at the last resolution of regular expressions; -1: there was none."""
+    regexes_failed_ms: int = -1
+    """Wall clock when a result of regular expressions last could not be written; -1: none since the load."""
     computing: Computing | None = None
     """The computation of the target assignment that is under way; at most one."""
     hold: Hold | None = None

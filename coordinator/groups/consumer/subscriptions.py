@@ -2,7 +2,7 @@
 (docs/spec/consumer-group-protocol.md#3.1, #3.4)."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, Target
@@ -72,23 +72,25 @@ def subscriptions_after(group: ConsumerGroup, change: Change) -> SubscriptionCou
     return SubscriptionCounts(names, regexes)
 
 
-def subscribed_names(group: ConsumerGroup, now: SubscriptionCounts) -> list[str]:
-    """Return the names of the subscribed topics, in the order that assignors rely on."""
-    names = dict.fromkeys(now.names)
+def subscribed_names(now: SubscriptionCounts, topics_of: Callable[[str], frozenset[str]]) -> Iterator[str]:
+    """Yield the names of the subscribed topics, in the order that assignors rely on: a name again for each regular
+    expression that it matches."""
+    yield from now.names
     for regex in now.regexes:
-        names.update(dict.fromkeys(sorted(group.topics_of(regex))))
-    return list(names)
+        yield from sorted(topics_of(regex))
 
 
 def existing_topics(group: ConsumerGroup, now: SubscriptionCounts) -> dict[bytes, TopicOfGroup]:
     """Return the subscribed topics that exist, by id."""
-    found = map(group.topics.find, subscribed_names(group, now))
+    found = map(group.topics.find, dict.fromkeys(subscribed_names(now, group.topics_of)))
     return {topic.topic_id: topic for topic in found if topic is not None}
 
 
-def hash_of(group: ConsumerGroup, now: SubscriptionCounts) -> int:
-    """Digest the subscribed topics that exist."""
-    return metadata_hash(existing_topics(group, now).values())
+def hash_of(group: ConsumerGroup, now: SubscriptionCounts, matched: Mapping[str, Iterable[str]] = {}) -> int:
+    """Digest the subscribed topics that exist. `matched`: new results of regular expressions, not yet applied."""
+    topics = [matched[regex] if regex in matched else group.topics_of(regex) for regex in now.regexes]
+    found = map(group.topics.find, frozenset(now.names).union(*topics))
+    return metadata_hash([topic for topic in found if topic is not None])
 
 
 def is_homogeneous(now: SubscriptionCounts, members: int) -> bool:

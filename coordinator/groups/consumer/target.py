@@ -267,9 +267,16 @@ def _computation(
     except for topics: a change of these is found later, and moves the epoch."""
     resolved, pace = dict(group.resolved), Pace()
     existing: dict[bytes, TopicOfGroup] = {}
-    for names in chunks(subscribed_names(group, now)):
-        existing |= {topic.topic_id: topic for topic in map(group.topics.find, names) if topic is not None}
-        if pace.add(_TOPIC_US * len(names)):
+    known: set[str] = set()
+
+    def topics_of(regex: str) -> frozenset[str]:
+        return resolved[regex].topics if regex in resolved else frozenset()
+
+    for names in chunks(subscribed_names(now, topics_of)):
+        new = [name for name in names if name not in known]
+        known.update(new)
+        existing |= {topic.topic_id: topic for topic in map(group.topics.find, new) if topic is not None}
+        if pace.add(_SUBSCRIPTION_US * len(names) + _TOPIC_US * len(new)):
             yield pace.take()
     ids = {topic.name: topic_id for topic_id, topic in existing.items()}
     wanted: dict[tuple[tuple[str, ...], str | None], frozenset[bytes]] = {}
@@ -277,8 +284,7 @@ def _computation(
     for line in lines:
         key = line.subscribed_topic_names, line.subscribed_topic_regex
         if key not in wanted:
-            known = resolved.get(line.subscribed_topic_regex or "")
-            found = (frozenset() if known is None else known.topics).union(line.subscribed_topic_names)
+            found = topics_of(line.subscribed_topic_regex or "").union(line.subscribed_topic_names)
             wanted[key] = frozenset(ids[name] for name in found if name in ids)
             pace.add(_SUBSCRIPTION_US * len(found))
         members.append(

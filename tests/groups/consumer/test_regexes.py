@@ -119,3 +119,53 @@ def test_an_unresolved_pattern_matches_nothing() -> None:
     rig = matched()
     assert rig.seen("A", 2, subscribed_topic_regex="U") == (0, 2, "")
     assert rig.held("A") == "T0,1,2,3"
+
+
+def shared() -> Rig:
+    """A reads /T/ and has T0,1; B reads T by name and has T2,3; more than ten seconds ago."""
+    rig = Rig()
+    rig.join("A", **regex("T"))
+    rig.heartbeat("A", 1)
+    rig.join("B", "T")
+    rig.heartbeat("A", 2)
+    rig.heartbeat("A", 2, "T0,1")
+    assert rig.seen("B", 3) == (0, 3, "T2,3")
+    rig.wait(10_001)
+    return rig
+
+
+def test_topics_of_a_former_pattern_go_to_others_though_the_new_one_matches_nothing() -> None:
+    rig = shared()
+    assert rig.seen("A", 3, "T0,1", subscribed_topic_regex="nothing", rebalance_timeout_ms=60_000) == (0, 3, "")
+    rig.heartbeat("A", 3, "")
+    assert rig.seen("B", 3) == (0, 4, "T0,1,2,3")
+    assert rig.described == "Stable 4/4"
+
+
+def test_topics_of_a_former_pattern_go_to_others_though_the_node_crashed_meanwhile() -> None:
+    rig = shared()
+    rig.holds_work = True
+    rig.heartbeat("A", 3, "T0,1", subscribed_topic_regex="nothing", rebalance_timeout_ms=60_000)
+    rig.restart()
+    rig.holds_work = False
+    rig.heartbeat("B", 3)
+    assert rig.described == "Assigning 4/3"
+
+
+def test_a_pattern_without_a_match_moves_no_epoch_for_a_new_member() -> None:
+    rig = shared()
+    rig.join("C", **regex("nothing"))
+    assert rig.group.resolved["nothing"].topics == frozenset()
+    assert rig.described == "Stable 3/3"
+
+
+def test_a_pattern_without_a_match_moves_no_epoch_if_a_target_is_due() -> None:
+    rig = Rig(assignment_interval_ms=60_000)
+    rig.join("A", **regex("T"))
+    rig.heartbeat("A", 1)
+    rig.join("B", "T")
+    rig.wait(10_001)
+    assert rig.described == "Assigning 3/2"
+    rig.heartbeat("A", 2, "", subscribed_topic_regex="nothing", rebalance_timeout_ms=60_000)
+    assert rig.group.resolved["nothing"].topics == frozenset()
+    assert rig.described == "Assigning 3/2"

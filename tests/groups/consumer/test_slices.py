@@ -5,10 +5,11 @@ import pytest
 
 from coordinator.groups.consumer import target
 from coordinator.groups.consumer.applying import apply
-from coordinator.groups.consumer.events import ComputeTarget, ConsumerAppendFailed, TargetsMoved
+from coordinator.groups.consumer.events import ComputeTarget, ConsumerAppendFailed, RegexesResolved, TargetsMoved
 from coordinator.groups.consumer.subscriptions import SubscriptionCounts
 from coordinator.groups.consumer.table import handle
 from coordinator.groups.outcome import Outcome
+from coordinator.records.codec import encode
 from coordinator.records.consumer_records import ConsumerGroupRecord, ConsumerMemberRecord, TargetRecord
 from coordinator.runtime.slices import SLICE_US
 from protocol.errors import ErrorCode
@@ -244,3 +245,145 @@ def test_a_pattern_that_goes_while_it_is_matched_is_not_written() -> None:
     rig.heartbeat("A", -1)
     finish(rig)
     assert rig.group.resolved == {}
+
+
+def test_a_pattern_that_is_dropped_while_a_target_is_computed_with_it(large: Rig) -> None:
+    rig = steady(large)
+    rig.join("B", subscribed_topic_names=None, subscribed_topic_regex="T")
+    finish(rig)
+    rig.wait(10_001)
+    rig.heartbeat("A", 2)
+    rig.work_on()
+    assert rig.target("B") == "", "the computation has only begun"
+    rig.heartbeat("B", 2, "", subscribed_topic_regex="nothing", rebalance_timeout_ms=60_000)
+    rig.work.rotate()
+    while len(rig.work) > 1:
+        rig.work_on()
+    assert "nothing" in rig.group.resolved
+    finish(rig)
+    rig.heartbeat("A", 2)
+    finish(rig)
+    assert (rig.target("A"), rig.target("B")) == ("T0,1,2,3", "")
+
+
+def many_patterns() -> Rig:
+    """Members m0 to m9, each with its own pattern that matches 20 topics; their results do not fit in one batch."""
+    rig = Rig({f"topic-{number}": 1 for number in range(20)}, max_batch_bytes=2_000)
+    rig.holds_work = True
+    for number in range(10):
+        rig.join(f"m{number}", subscribed_topic_names=None, subscribed_topic_regex=f"topic.*|{number}")
+    return rig
+
+
+def settle(rig: Rig) -> None:
+    """Each member sends heartbeats until it has what it is assigned."""
+    for _ in range(4):
+        for member_id, member in rig.group.members.items():
+            rig.heartbeat(member_id, member.current.epoch)
+            finish(rig)
+
+
+def owned(rig: Rig) -> int:
+    return sum(len(list(member.current.held)) for member in rig.group.members.values())
+
+
+def test_results_of_many_patterns_are_written_in_parts() -> None:
+    rig = many_patterns()
+    written = len(rig.batches)
+    finish(rig)
+    parts = rig.batches[written:]
+    sizes = [sum(len(key) + len(value or b"") for key, value in map(encode, part)) for part in parts]
+    assert len(parts) > 1
+    assert max(sizes) <= 1_000, "half a batch"
+    assert len(rig.group.resolved) == 10
+    rig.wait(1)
+    settle(rig)
+    assert rig.described.startswith("Stable")
+    assert owned(rig) == 20
+    epoch = rig.group.epoch
+    rig.topics.create("unread", 1)
+    rig.wait(10_001)
+    settle(rig)
+    assert rig.group.epoch == epoch, "the digest is that of all topics"
+
+
+def test_a_crash_between_two_parts_of_a_result_leaves_no_partition_without_an_owner() -> None:
+    rig = many_patterns()
+    until_moved(rig)
+    assert 0 < len(rig.group.resolved) < 10
+    rig.restart()
+    settle(rig)
+    assert len(rig.group.resolved) < 10, "ten seconds must pass"
+    rig.wait(10_001)
+    settle(rig)
+    assert len(rig.group.resolved) == 10
+    assert owned(rig) == 20
+
+
+def test_a_crash_between_two_parts_of_a_result_moves_the_epoch() -> None:
+    """The part gives m0 topics that others have: no digest of theirs tells it after the crash."""
+    rig = Rig({f"topic-{number}": 1 for number in range(20)}, max_batch_bytes=2_000)
+    rig.join("other", *(f"topic-{number}" for number in range(20)))
+    rig.holds_work = True
+    for number in range(10):
+        rig.join(f"m{number}", subscribed_topic_names=None, subscribed_topic_regex=f"topic.*|{number}")
+    epoch = rig.group.epoch
+    until_moved(rig)
+    assert "topic.*|0" in rig.group.resolved
+    rig.restart()
+    assert rig.group.epoch == epoch + 1
+
+
+def test_a_topic_that_is_made_between_two_parts_of_a_result_is_found() -> None:
+    rig = many_patterns()
+    until_moved(rig)
+    rig.topics.create("topic-new", 1)
+    finish(rig)
+    rig.wait(10_001)
+    settle(rig)
+    assert all("topic-new" in one.topics for one in rig.group.resolved.values())
+    assert owned(rig) == 21
+
+
+def test_a_member_that_leaves_between_two_parts_of_a_result() -> None:
+    rig = many_patterns()
+    until_moved(rig)
+    for number in (0, 9):
+        rig.heartbeat(f"m{number}", -1)
+    finish(rig)
+    assert rig.group.resolved.keys() == rig.group.regexes.keys()
+    settle(rig)
+    assert owned(rig) == 20
+
+
+def test_a_result_that_cannot_be_written_is_tried_again_after_ten_seconds() -> None:
+    rig = many_patterns()
+    work = rig.work.popleft()
+    part = next(piece for piece in work if not isinstance(piece, int))
+    assert isinstance(part, RegexesResolved)
+    rig.happen(ConsumerAppendFailed(part, ErrorCode.INVALID_RECORD))
+    rig.work.append(work)
+    finish(rig)
+    assert rig.group.resolved.keys() == rig.group.regexes.keys() - part.matched.keys(), "the others are"
+    rig.wait(10_000)
+    settle(rig)
+    assert rig.group.resolved.keys() != rig.group.regexes.keys()
+    rig.wait(1)
+    settle(rig)
+    assert rig.group.resolved.keys() == rig.group.regexes.keys()
+
+
+def test_the_only_result_that_cannot_be_written_is_tried_again_after_ten_seconds() -> None:
+    rig = Rig()
+    rig.holds_work = True
+    rig.join("A", subscribed_topic_names=None, subscribed_topic_regex="T.*")
+    work = rig.work.popleft()
+    part = next(piece for piece in work if not isinstance(piece, int))
+    rig.happen(ConsumerAppendFailed(part, ErrorCode.INVALID_RECORD))
+    assert list(work) == []
+    rig.heartbeat("A", 1)
+    assert not rig.work
+    rig.wait(10_001)
+    rig.heartbeat("A", 1)
+    finish(rig)
+    assert set(rig.group.resolved) == {"T.*"}
