@@ -14,12 +14,13 @@ from coordinator.groups.consumer.events import (
     ConsumerBeat,
     ConsumerJoin,
     ConsumerLeave,
+    MemberRequest,
     TopicFilter,
     refuse_heartbeat,
     sees_all,
 )
 from coordinator.groups.consumer.guards import refuse_invalid
-from coordinator.groups.consumer.heartbeats import answer_idle
+from coordinator.groups.consumer.heartbeats import answer_idle, extend_refused
 from coordinator.groups.table import Refusal
 from coordinator.handlers.list_refusals import note_refused_join
 from coordinator.runtime.group import Group, GroupKind
@@ -78,10 +79,15 @@ def _refuse(core: Core, message: ConsumerGroupHeartbeat, found: Found) -> Refusa
         return invalid
     if len(message.group_id) > LONGEST_GROUP_ID:
         return Refusal(ErrorCode.INVALID_GROUP_ID)
-    refused = admit_to_group(found.shard, message.group_id) or admit_write(core)
-    if not refused and message.member_epoch >= JOINING:
-        refused = _admit_metadata(core, message, found.group)
+    refused = admit_to_group(found.shard, message.group_id)
     return Refusal(refused) if refused else None
+
+
+def _admit_limits(core: Core, message: ConsumerGroupHeartbeat, group: Group | None) -> ErrorCode:
+    """Check the limits of the log, and of memory."""
+    if (refused := admit_write(core)) or message.member_epoch < JOINING:
+        return refused
+    return _admit_metadata(core, message, group)
 
 
 def _admit_metadata(core: Core, message: ConsumerGroupHeartbeat, group: Group | None) -> ErrorCode:
@@ -101,15 +107,24 @@ def _admit_metadata(core: Core, message: ConsumerGroupHeartbeat, group: Group | 
 def consumer_group_heartbeat(
     core: Core, ref: RequestRef, message: ConsumerGroupHeartbeat, found: Found, moment: Moment
 ) -> None:
-    """Let a member join, stay or leave."""
+    """Let a member join, stay or leave, within the limits of the node."""
     if not message.member_id:
         message = replace(message, member_id=core.ids.member_id("consumer"))
     kind: Any = _KINDS.get(message.member_epoch, ConsumerBeat)
     client = core.client(ref.connection)
     event = kind(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)
-    refused = _process(core, event, found, moment)
+    full = _admit_limits(core, message, found.group)
+    refused = _refuse_for_now(event, full, found.group, moment) if full else _process(core, event, found, moment)
     if refused is not None:
         core.outbox.send(ref, refuse_heartbeat(*refused))
+
+
+def _refuse_for_now(event: MemberRequest, error: ErrorCode, group: Group | None, moment: Moment) -> Refusal:
+    """Refuse what a limit does not allow. A member that stays does not die because the node has no room for it."""
+    consumer = None if group is None else group.serving_consumer
+    if consumer is not None and isinstance(event, ConsumerBeat) and error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        extend_refused(consumer, event, moment.monotonic_ms)
+    return Refusal(error)
 
 
 def topics_seen(core: Core, ref: RequestRef) -> TopicFilter | None:

@@ -77,6 +77,36 @@ _RULES = (
         f"{_IDLE_TESTS}::test_a_member_whose_heartbeats_wait_behind_its_commit_for_the_disk_is_not_fenced",
     ),
     _rule(
+        "refused-heartbeats-fence",
+        "A member is fenced whose heartbeats the node has no room for, while the disk stands still",
+        Edit(
+            _HEARTBEATS,
+            "        keep_alive(group, group.members[event.member_id], now_ms)\n",
+            "        pass\n",
+        ),
+        f"{_NODE_TESTS}::test_members_whose_heartbeats_the_node_has_no_room_for_are_not_fenced",
+    ),
+    _rule(
+        "refused-heartbeats-of-any-epoch-count",
+        "A heartbeat of a wrong epoch keeps the member alive if the node has no room for it",
+        Edit(
+            _HEARTBEATS,
+            " or is_member(group, event) or is_current_epoch(group, event)",
+            " or is_member(group, event)",
+        ),
+        f"{_NODE_TESTS}::test_members_whose_heartbeats_the_node_has_no_room_for_are_not_fenced",
+    ),
+    _rule(
+        "refused-joins-fence",
+        "A classic member is fenced whose JoinGroup the node has no room for, while the disk stands still",
+        Edit(
+            "coordinator/handlers/join_group.py",
+            "        if (member := consumer.members.get(message.member_id)) is not None:\n",
+            '        if (member := consumer.members.get("")) is not None:\n',
+        ),
+        f"{_CLASSIC_TESTS}::test_a_member_whose_join_the_node_has_no_room_for_is_not_fenced",
+    ),
+    _rule(
         "to-be-revoked-counts-as-free",
         "Partitions that a member has yet to revoke count as free",
         Edit(

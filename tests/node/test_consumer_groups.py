@@ -114,6 +114,19 @@ def test_scenario_22_a_silent_member_is_fenced() -> None:
     assert causes == ["member joined", "target assignment computed", "session expired"]
 
 
+def test_members_whose_heartbeats_the_node_has_no_room_for_are_not_fenced() -> None:
+    rig = Rig(max_held_replies=2)
+    for member_id in "ABC":
+        rig.join(member_id, "T")
+    rig.stall_disk()
+    rig.node_rig.wait(40_000)
+    refused = [rig.beat("A", 2), rig.beat("B", 4), rig.beat("C", 4, instance_id="of-nobody"), rig.beat("D", 4)]
+    assert {one.error_code for one in refused} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    rig.node_rig.wait(40_000)
+    rig.free_disk()
+    assert [one.member_id for one in rig.describe().members] == ["A"], "the others have another epoch, or instance"
+
+
 def test_what_a_late_heartbeat_was_told_is_told_again_on_the_members_present_connection() -> None:
     rig = Rig()
     old, new = rig.node_rig.connect(10), rig.node_rig.connect(11)
