@@ -9,6 +9,7 @@ _DELAYED = f"{_CONSUMER}/delayed.py"
 _DOWNGRADE = f"{_CLASSIC}/downgrade.py"
 _GUARDS = f"{_CONSUMER}/guards.py"
 _HEARTBEATS = f"{_CONSUMER}/heartbeats.py"
+_HANDLER = "coordinator/handlers/consumer_group_heartbeat.py"
 _MEMBERS = f"{_CONSUMER}/members.py"
 _OFFSETS = f"{_CONSUMER}/offsets.py"
 _RECONCILIATION = f"{_CONSUMER}/reconciliation.py"
@@ -105,6 +106,16 @@ _RULES = (
             '        if (member := consumer.members.get("")) is not None:\n',
         ),
         f"{_CLASSIC_TESTS}::test_a_member_whose_join_the_node_has_no_room_for_is_not_fenced",
+    ),
+    _rule(
+        "own-metadata-counts-twice",
+        "A member that repeats its subscription is refused where the group has no room for a second one",
+        Edit(
+            _HANDLER,
+            '            added += _size(value) - _size(getattr(held, field) or "")\n',
+            "            added += _size(value)\n",
+        ),
+        f"{_NODE_TESTS}::test_limits_of_metadata_count_what_a_request_adds",
     ),
     _rule(
         "to-be-revoked-counts-as-free",

@@ -312,6 +312,30 @@ def test_patterns_see_the_offsets_topic() -> None:
     assert image.version > version and image.find("Y") is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "refused"),
+    [
+        ("group_max_metadata_bytes", ErrorCode.MESSAGE_TOO_LARGE),
+        ("max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_limits_of_metadata_count_what_a_request_adds(limit: str, refused: ErrorCode) -> None:
+    settings: Any = {limit: 2_048}
+    rig = Rig(**settings)
+    topics = ("T", "x" * 890)
+    whole: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": topics}
+    rig.join("A", *topics)
+    rig.join("B", *topics, instance_id="b")
+    longer = {**whole, "subscribed_topic_names": (*topics, "y" * 300)}
+    assert rig.beat("A", 2, {}, **longer).error_code is refused
+    assert rig.beat("D", 2, {}, **longer).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rig.beat("A", 2, {}, **whole).error_code is ErrorCode.NONE, "it repeats itself"
+    assert rig.join("A", *topics).error_code is ErrorCode.NONE
+    assert rig.join("D", *topics).error_code is refused
+    rig.beat("B", -2, instance_id="b")
+    assert rig.join("E", *topics, instance_id="b").error_code is ErrorCode.NONE, "in the place of B"
+
+
 def test_settings_of_a_group_hold_from_its_next_heartbeat() -> None:
     rig = Rig(group_consumer_min_heartbeat_interval_ms=1, group_consumer_min_session_timeout_ms=1)
 
