@@ -9,6 +9,7 @@ from coordinator.config.config import Config
 from coordinator.config.keys import RebalanceProtocols
 from coordinator.groups.classic.events import Client
 from coordinator.groups.consumer import target
+from coordinator.handlers.table import COSTS
 from coordinator.node.dialects import make_dialects
 from coordinator.node.events import Lost
 from coordinator.records.consumer_records import AssignmentRecord, ConsumerKey, ConsumerMemberRecord, ConsumerTombstone
@@ -412,6 +413,27 @@ def test_a_target_in_slices_is_begun_again_after_the_disk_was_full(monkeypatch: 
     assert (group.consumer.computing, group.consumer.targets, group.consumer.target_epoch) == (None, {}, 1)
     rig.beat("A", 1)
     assert rig.describe().assignment_epoch == 2
+
+
+def test_a_heartbeat_costs_what_its_member_has_to_look_at() -> None:
+    rig = Rig()
+    names = tuple(f"n{number:02}" for number in range(40))
+    topics = tuple(CreatableTopic(name, 16) for name in names)
+    rig.node_rig.ask_inside(CreateTopics(topics), 99)
+    rig.join("A", *names)
+    rig.join("B", *names)
+    epochs = {one.member_id: one.member_epoch for one in rig.describe().members}
+    cost = {one: cost_of(rig, one, epoch) for one, epoch in epochs.items()}
+    assert cost == {"A": 1 + 40 + 40, "B": 1 + 20 + 40}, "A has 40 topics, each is assigned 20 of 16 partitions"
+    assert cost_of(rig, "C", 2) == cost_of(rig, "A", 0, group_id="absent") == 1
+    assert cost_of(rig, "A", -1) == 1 + 40 // 8
+    rig.beat("B", -1)
+    rig.beat("A", epochs["A"])
+    assert cost_of(rig, "A", rig.describe().group_epoch) == 1
+
+
+def cost_of(rig: Rig, member_id: str, epoch: int, group_id: str = "g") -> int:
+    return COSTS[ConsumerGroupHeartbeat].of(rig.node_rig.node.core, ConsumerGroupHeartbeat(group_id, member_id, epoch))
 
 
 def test_the_feature_of_such_groups_is_offered_with_them() -> None:

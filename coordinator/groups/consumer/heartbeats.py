@@ -110,7 +110,10 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
     is_told = (
         event.request.member_epoch == 0
         or _is_full(event.request)
-        or _partitions(current.assigned) != _partitions(change.current.assigned)
+        or (
+            current.assigned is not change.current.assigned
+            and _partitions(current.assigned) != _partitions(change.current.assigned)
+        )
         or (member is not None and member.told_connection not in {-1, event.ref.connection})
     )
     if change.replaced is None and member is not None and not member.is_classic:

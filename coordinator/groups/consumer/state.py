@@ -254,6 +254,8 @@ class ConsumerGroup:
         assert self.targets.keys() <= self.members.keys()
         assert self.targeted == len(wanted)
         lines = [one.subscription for one in members]
+        names = [line.subscribed_topic_names for line in lines]
+        assert all(list(ones) == sorted(set(ones)) for ones in names), "names are not in their order"
         assert self.names == Counter(name for line in lines for name in line.subscribed_topic_names)
         assert self.regexes == Counter(line.subscribed_topic_regex for line in lines if line.subscribed_topic_regex)
         assert self.assignors == Counter(line.server_assignor for line in lines if line.server_assignor)

@@ -1,6 +1,7 @@
 """Subscriptions of a group's members, at present or after one request
 (docs/spec/consumer-group-protocol.md#3.1, #3.4)."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,7 +28,11 @@ class Change(NamedTuple):
 
     @property
     def names_changed(self) -> bool:
-        return self.line.subscribed_topic_names != (() if self.before is None else self.before.subscribed_topic_names)
+        now, before = (
+            self.line.subscribed_topic_names,
+            () if self.before is None else self.before.subscribed_topic_names,
+        )
+        return now is not before and now != before  # there may be many
 
     @property
     def regex_changed(self) -> bool:
@@ -98,12 +103,18 @@ def is_homogeneous(now: SubscriptionCounts, members: int) -> bool:
     return all(count == members for count in now.names.values())
 
 
+def _is_in(names: tuple[str, ...], name: str) -> bool:
+    """Search the names of a record, which are sorted: a set of them would be made for each heartbeat."""
+    place = bisect_left(names, name)
+    return place < len(names) and names[place] == name
+
+
 def subscribes(group: ConsumerGroup, line: ConsumerMemberRecord) -> Callable[[bytes], bool]:
     """Return a check that a topic exists and the member subscribes to it."""
-    names, matched = frozenset(line.subscribed_topic_names), group.topics_of(line.subscribed_topic_regex)
+    names, matched = line.subscribed_topic_names, group.topics_of(line.subscribed_topic_regex)
 
     def is_wanted(topic_id: bytes) -> bool:
         name = group.topics.name_of(topic_id)
-        return name is not None and (name in names or name in matched)
+        return name is not None and (_is_in(names, name) or name in matched)
 
     return is_wanted
