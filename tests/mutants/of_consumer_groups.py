@@ -17,6 +17,7 @@ _REGEXES = f"{_CONSUMER}/regexes.py"
 _REMOVAL = f"{_CONSUMER}/removal.py"
 _STATE = f"{_CONSUMER}/state.py"
 _STAYING = f"{_CLASSIC}/staying.py"
+_SUBSCRIPTIONS = f"{_CONSUMER}/subscriptions.py"
 _TARGET = f"{_CONSUMER}/target.py"
 _UPGRADE = "coordinator/runtime/kinds/conversions.py"
 _UPGRADED = "coordinator/runtime/kinds/classic_reading.py"
@@ -221,6 +222,12 @@ _RULES = (
             "        if digest:\n",
         ),
         f"{_RECONCILING_TESTS}::test_partitions_are_added_to_a_subscribed_topic",
+    ),
+    _rule(
+        "kept-digest-of-other-topics",
+        "The digest that is kept of many topics is not computed again when partitions are added",
+        Edit(_SUBSCRIPTIONS, "DigestedTopics(group.topics.version, ", "DigestedTopics(0, "),
+        f"{_PARTS_TESTS}::test_many_topics_are_digested_once",
     ),
     # --- targets (3.2 to 3.4) ---
     _rule(

@@ -137,6 +137,14 @@ class ResolvedRegex(NamedTuple):
     topics: frozenset[str]
 
 
+class DigestedTopics(NamedTuple):
+    """Topics that members subscribe to, by name and by each regular expression, in a version of all topics."""
+
+    version: int
+    names: frozenset[str]
+    matched: frozenset[frozenset[str]]
+
+
 @dataclass(slots=True, eq=False)
 class ConsumerGroup:
     """One consumer group. Only `groups/consumer` changes it."""
@@ -187,6 +195,8 @@ class ConsumerGroup:
     """Version of the topics when the regular expressions were last resolved."""
     regexes_resolved_ms: int = -1
     """Wall clock at the last resolution of regular expressions; -1: there was none."""
+    digested: tuple[DigestedTopics, int] | None = None
+    """The last metadata hash of many topics that was computed, and of which."""
     computing: Computing | None = None
     """The computation of the target assignment that is under way; at most one."""
     hold: Hold | None = None

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, Target
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, DigestedTopics, Target
 from coordinator.groups.consumer.topics import TopicOfGroup, metadata_hash
 from coordinator.records.consumer_records import ConsumerMemberRecord
+
+KEPT_FROM = 100
+"""Number of topics from which on their digest is kept; that of fewer takes less time than it needs memory."""
 
 
 class Change(NamedTuple):
@@ -92,8 +95,17 @@ def existing_topics(group: ConsumerGroup, now: SubscriptionCounts) -> dict[bytes
 
 
 def hash_of(group: ConsumerGroup, now: SubscriptionCounts) -> int:
-    """Digest the subscribed topics that exist."""
-    return metadata_hash(existing_topics(group, now).values())
+    """Digest the subscribed topics that exist. The last digest of many is kept: when members leave one after the other,
+    others still subscribe to their topics."""
+    matched = frozenset(map(group.topics_of, now.regexes))
+    subscribed = DigestedTopics(group.topics.version, frozenset(now.names), matched)
+    if group.digested is not None and group.digested[0] == subscribed:
+        return group.digested[1]
+    topics = existing_topics(group, now)
+    digest = metadata_hash(topics.values())
+    if len(topics) >= KEPT_FROM:
+        group.digested = subscribed, digest
+    return digest
 
 
 def is_homogeneous(now: SubscriptionCounts, members: int) -> bool:

@@ -1,12 +1,13 @@
 """Parts of the state machine by themselves (docs/spec/consumer-group-protocol.md#3.3, #3.4, #4.1, #11.1)."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from coordinator.groups.consumer import subscriptions
 from coordinator.groups.consumer.applying import apply
 from coordinator.groups.consumer.describing import describe
 from coordinator.groups.consumer.events import (
@@ -24,6 +25,7 @@ from coordinator.groups.consumer.state import Current
 from coordinator.groups.consumer.subscriptions import SubscriptionCounts, is_homogeneous, subscribes
 from coordinator.groups.consumer.table import handle
 from coordinator.groups.consumer.target import preferred_assignor
+from coordinator.groups.consumer.topics import TopicOfGroup, metadata_hash
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import ConsumerSessionKey
 from coordinator.records.consumer_records import ConsumerMemberRecord, ConsumerTopicsRecord, ReconciliationState
@@ -161,6 +163,37 @@ def test_a_member_reads_topics_of_its_names(name: str) -> None:
     for names in ((), ("T",), ("T", "TA"), ("", "TA", "Z")):
         line = ConsumerMemberRecord("g", "B", subscribed_topic_names=names)
         assert subscribes(rig.group, line)(topic.topic_id) is (name in names)
+
+
+def test_many_topics_are_digested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "KEPT_FROM", 2)
+    rig = Rig()
+    for member_id in "ABC":
+        rig.join(member_id, "T", "U")
+    rig.join("P", subscribed_topic_regex="T|U")
+    digest, digested = metadata_hash, list[int]()
+
+    def count(topics: Iterable[TopicOfGroup]) -> int:
+        found = tuple(topics)
+        digested.append(len(found))
+        return digest(found)
+
+    monkeypatch.setattr(subscriptions, "metadata_hash", count)
+
+    def is_right() -> bool:
+        topics = [topic for topic in map(rig.topics.find, rig.group.subscribed) if topic is not None]
+        return rig.group.metadata_hash == digest(topics)
+
+    for member_id in "AB":
+        rig.heartbeat(member_id, -1)
+        assert is_right() and digested == [2], "for the pattern, when A leaves"
+    rig.heartbeat("C", -1)
+    assert is_right() and digested == [2, 2], "subscribed to in another way"
+    rig.topics.grow("T", 8)
+    rig.heartbeat("P", rig.group.members["P"].current.epoch)
+    assert is_right() and len(digested) > 2, "another number of partitions"
+    rig.heartbeat("P", rig.group.members["P"].current.epoch, subscribed_topic_regex="", subscribed_topic_names=("U",))
+    assert is_right()
 
 
 def test_the_state_is_written_whole_for_a_snapshot() -> None:
