@@ -14,7 +14,7 @@ from coordinator.runtime.slices import SLICE_US
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, PartitionMeta, StartMember
-from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupHeartbeat
+from protocol.messages.consumer_groups import JOINING, ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from protocol.messages.data import Produce
 from protocol.messages.groups import DescribeGroups, ListGroups
 from protocol.messages.node import ErrorReply
@@ -27,6 +27,8 @@ _CONFIGURED_AN_ENTRY = 4
 _OFFSETS_AN_ENTRY = 8
 """Offsets that cost one entry if they are only looked at."""
 _LISTED_AN_ENTRY = 3
+_STEPPED_AN_ENTRY = 8
+"""Partitions of a member's target, and subscribed names that a leaver is taken off, that cost one entry."""
 _DECIDED_AN_ENTRY = 8
 """Decisions on a permission that cost one entry: most are look-ups."""
 _MOST_A_SLICE = SLICE_US // 3
@@ -111,6 +113,21 @@ def _commit(message: OffsetCommit | TxnOffsetCommit) -> int:
 def _beat(message: ConsumerGroupHeartbeat) -> int:
     owned = sum([1 + len(one.partitions) for one in message.topic_partitions or ()])
     return owned + _names(message.subscribed_topic_names or ())
+
+
+def _beaten(core: Core, message: ConsumerGroupHeartbeat) -> int:
+    """Count what the step of a member looks at: one that has reached its target takes none."""
+    found = core.directory.get(message.group_id)
+    group = None if found is None else found.serving_consumer
+    member = None if group is None else group.members.get(message.member_id)
+    if group is None or member is None:
+        return 0
+    if message.member_epoch < JOINING:
+        return len(group.names) // _STEPPED_AN_ENTRY
+    if group.is_reconciled(member):
+        return 0
+    target = group.targets.get(message.member_id, {})
+    return max(len(target), len(member.current.assigned)) + sum(map(len, target.values())) // _STEPPED_AN_ENTRY
 
 
 def _listed_consumers(core: Core, message: ConsumerGroupDescribe) -> int:
@@ -229,7 +246,7 @@ PRODUCE = Cost("topic_data", lambda m: sum(1 + len(topic.partition_data) for top
 FETCH = Cost(
     "topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics), lambda _core, _message: _ENTRIES_A_FETCH
 )
-CONSUMER_GROUP_HEARTBEAT = Cost("topic_partitions, subscribed_topic_names", _beat)
+CONSUMER_GROUP_HEARTBEAT = Cost("topic_partitions, subscribed_topic_names", _beat, _beaten)
 CONSUMER_GROUP_DESCRIBE = Cost("group_ids", lambda m: _names(m.group_ids), _listed_consumers)
 DESCRIBE_NODE = Cost(listed=lambda core, _message: len(core.shards))
 PARTITION_META = Cost(listed=_configured)

@@ -6,7 +6,8 @@ from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.core.core import Core
-from coordinator.groups.consumer.delayed import keep_alive
+from coordinator.groups.consumer.events import ConsumerBeat
+from coordinator.groups.consumer.heartbeats import extend_refused
 from coordinator.groups.consumer.regexes import needs_resolution
 from coordinator.runtime.group import GroupKind
 from protocol.errors import ErrorCode
@@ -27,9 +28,8 @@ def refuse_without_topics(core: Core, ref: RequestRef, message: Message, moment:
             return False
         group = core.directory.get(message.group_id)
         consumer = None if group is None else group.serving_consumer
-        member = None if consumer is None else consumer.members.get(message.member_id)
-        if consumer is not None and member is not None and message.member_epoch > JOINING:
-            keep_alive(consumer, member, moment.monotonic_ms)
+        if consumer is not None and message.member_epoch > JOINING:
+            extend_refused(consumer, ConsumerBeat(ref, message, "", ""), moment.monotonic_ms)
     elif not isinstance(message, JoinGroup) or not _is_server_driven(core, message.group_id):
         return False
     core.outbox.send(ref, ErrorReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _UNKNOWN))

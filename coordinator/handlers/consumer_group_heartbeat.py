@@ -14,14 +14,16 @@ from coordinator.groups.consumer.events import (
     ConsumerBeat,
     ConsumerJoin,
     ConsumerLeave,
+    MemberRequest,
     TopicFilter,
     refuse_heartbeat,
     sees_all,
 )
-from coordinator.groups.consumer.guards import refuse_invalid
-from coordinator.groups.consumer.heartbeats import answer_idle
+from coordinator.groups.consumer.guards import holder_of, refuse_invalid
+from coordinator.groups.consumer.heartbeats import answer_idle, extend_refused
 from coordinator.groups.table import Refusal
 from coordinator.handlers.list_refusals import note_refused_join
+from coordinator.records.consumer_records import ConsumerMemberRecord
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.kinds.conversions import to_consumer
 from coordinator.runtime.shard import ShardState
@@ -39,6 +41,9 @@ from protocol.session import RequestRef
 
 _ACTIVE: Final = ShardState.ACTIVE
 _CONSUMER: Final = GroupKind.CONSUMER
+_NONE: Final = ErrorCode.NONE
+_KEPT: Final = ("member_id", "instance_id", "rack_id", "subscribed_topic_names", "subscribed_topic_regex")
+_NOTHING: Final = ConsumerMemberRecord("", "")
 _KINDS = {JOINING: ConsumerJoin, LEAVING: ConsumerLeave, LEAVING_FOR_NOW: ConsumerAway}
 
 
@@ -78,38 +83,66 @@ def _refuse(core: Core, message: ConsumerGroupHeartbeat, found: Found) -> Refusa
         return invalid
     if len(message.group_id) > LONGEST_GROUP_ID:
         return Refusal(ErrorCode.INVALID_GROUP_ID)
-    refused = admit_to_group(found.shard, message.group_id) or admit_write(core)
-    if not refused and message.member_epoch >= JOINING:
-        refused = _admit_metadata(core, message, found.group)
+    refused = admit_to_group(found.shard, message.group_id)
     return Refusal(refused) if refused else None
 
 
+def _admit_limits(core: Core, message: ConsumerGroupHeartbeat, group: Group | None) -> ErrorCode:
+    """Check the limits of the log, and of memory."""
+    if (refused := admit_write(core)) or message.member_epoch < JOINING:
+        return refused
+    return _admit_metadata(core, message, group)
+
+
 def _admit_metadata(core: Core, message: ConsumerGroupHeartbeat, group: Group | None) -> ErrorCode:
-    """Check the limits of memory, of requests that bring something to keep."""
-    texts = (*(message.subscribed_topic_names or ()), message.subscribed_topic_regex, message.rack_id)
-    added = sum([len(text) for text in texts if text])
-    if message.member_epoch == JOINING:
-        added += len(message.member_id) + len(message.instance_id or "")
-        if refused := admit_operation(core):
-            return refused
-    if not added:
-        return ErrorCode.NONE
-    held = 0 if group is None or group.consumer is None else group.consumer.metadata_bytes
-    return admit_bytes(core, held, added)
+    """Check the limits of memory, for what the request adds to what its member holds, or the one that it replaces."""
+    if message.member_epoch == JOINING and (refused := admit_operation(core)):
+        return refused
+    consumer = None if group is None else group.serving_consumer
+    known = None
+    if consumer is not None:
+        known = holder_of(consumer, message.instance_id) or consumer.members.get(message.member_id)
+    if known is None and message.member_epoch > JOINING:
+        return _NONE  # the group refuses it
+    added = _added_bytes(message, _NOTHING if known is None else known.subscription)
+    return admit_bytes(core, 0 if consumer is None else consumer.metadata_bytes, added) if added > 0 else _NONE
+
+
+def _added_bytes(message: ConsumerGroupHeartbeat, held: ConsumerMemberRecord) -> int:
+    """Return the bytes that the group keeps in addition, as `bytes_of` estimates them. Fields that are not named stay;
+    those of the classic protocol go."""
+    added = 0 if held.classic is None else -sum([len(metadata) for _, metadata in held.classic.protocols])
+    for field in _KEPT:
+        if (value := getattr(message, field)) is not None:
+            added += _size(value) - _size(getattr(held, field) or "")
+    return added
+
+
+def _size(value: str | tuple[str, ...]) -> int:
+    return len(value) if isinstance(value, str) else sum(map(len, value))
 
 
 def consumer_group_heartbeat(
     core: Core, ref: RequestRef, message: ConsumerGroupHeartbeat, found: Found, moment: Moment
 ) -> None:
-    """Let a member join, stay or leave."""
+    """Let a member join, stay or leave, within the limits of the node."""
     if not message.member_id:
         message = replace(message, member_id=core.ids.member_id("consumer"))
     kind: Any = _KINDS.get(message.member_epoch, ConsumerBeat)
     client = core.client(ref.connection)
     event = kind(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)
-    refused = _process(core, event, found, moment)
+    full = _admit_limits(core, message, found.group)
+    refused = _refuse_for_now(event, full, found.group, moment) if full else _process(core, event, found, moment)
     if refused is not None:
         core.outbox.send(ref, refuse_heartbeat(*refused))
+
+
+def _refuse_for_now(event: MemberRequest, error: ErrorCode, group: Group | None, moment: Moment) -> Refusal:
+    """Refuse what a limit does not allow. A member that stays does not die because the node has no room for it."""
+    consumer = None if group is None else group.serving_consumer
+    if consumer is not None and isinstance(event, ConsumerBeat) and error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        extend_refused(consumer, event, moment.monotonic_ms)
+    return Refusal(error)
 
 
 def topics_seen(core: Core, ref: RequestRef) -> TopicFilter | None:

@@ -4,6 +4,7 @@ from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import OwnershipEnded, joined
+from coordinator.groups.consumer.delayed import keep_alive
 from coordinator.groups.consumer.events import ClassicJoin
 from coordinator.groups.outcome import Answer
 from coordinator.handlers.consumer_group_heartbeat import topics_seen
@@ -97,10 +98,12 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, mo
 
 def _join_consumer_group(core: Core, ref: RequestRef, message: JoinGroup, group: Group, moment: Moment) -> None:
     """Let a classic member into a consumer group (docs/spec/consumer-group-protocol.md#12.1)."""
+    consumer = group.as_consumer()
     if refused := admit_write(core):
+        if (member := consumer.members.get(message.member_id)) is not None:
+            keep_alive(consumer, member, moment.monotonic_ms)  # it sends no Heartbeat before it has joined
         core.outbox.send(ref, _reply(message, refused))
         return
-    consumer = group.as_consumer()
     consumer.settings = core.group_configs.consumer_settings(group.group_id)
     client = core.client(ref.connection)
     event = ClassicJoin(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)

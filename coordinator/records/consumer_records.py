@@ -61,7 +61,8 @@ class ClassicMetadata(msgspec.Struct, frozen=True):
 
 
 class ConsumerMemberRecord(msgspec.Struct, frozen=True):
-    """Metadata of a member. `classic` is None for one that speaks the consumer protocol."""
+    """Metadata of a member. `classic` is None for one that speaks the consumer protocol. Its topics' names are sorted,
+    each once."""
 
     group_id: str
     member_id: str

@@ -9,6 +9,7 @@ _DELAYED = f"{_CONSUMER}/delayed.py"
 _DOWNGRADE = f"{_CLASSIC}/downgrade.py"
 _GUARDS = f"{_CONSUMER}/guards.py"
 _HEARTBEATS = f"{_CONSUMER}/heartbeats.py"
+_HANDLER = "coordinator/handlers/consumer_group_heartbeat.py"
 _MEMBERS = f"{_CONSUMER}/members.py"
 _OFFSETS = f"{_CONSUMER}/offsets.py"
 _RECONCILIATION = f"{_CONSUMER}/reconciliation.py"
@@ -16,6 +17,7 @@ _REGEXES = f"{_CONSUMER}/regexes.py"
 _REMOVAL = f"{_CONSUMER}/removal.py"
 _STATE = f"{_CONSUMER}/state.py"
 _STAYING = f"{_CLASSIC}/staying.py"
+_SUBSCRIPTIONS = f"{_CONSUMER}/subscriptions.py"
 _TARGET = f"{_CONSUMER}/target.py"
 _UPGRADE = "coordinator/runtime/kinds/conversions.py"
 _UPGRADED = "coordinator/runtime/kinds/classic_reading.py"
@@ -75,6 +77,46 @@ _RULES = (
         "A member is fenced whose heartbeats wait behind a commit that waits for the disk",
         Edit(_REMOVAL, "    if event.is_kept_waiting and", "    if event is None and"),
         f"{_IDLE_TESTS}::test_a_member_whose_heartbeats_wait_behind_its_commit_for_the_disk_is_not_fenced",
+    ),
+    _rule(
+        "refused-heartbeats-fence",
+        "A member is fenced whose heartbeats the node has no room for, while the disk stands still",
+        Edit(
+            _HEARTBEATS,
+            "        keep_alive(group, group.members[event.member_id], now_ms)\n",
+            "        pass\n",
+        ),
+        f"{_NODE_TESTS}::test_members_whose_heartbeats_the_node_has_no_room_for_are_not_fenced",
+    ),
+    _rule(
+        "refused-heartbeats-of-any-epoch-count",
+        "A heartbeat of a wrong epoch keeps the member alive if the node has no room for it",
+        Edit(
+            _HEARTBEATS,
+            " or is_member(group, event) or is_current_epoch(group, event)",
+            " or is_member(group, event)",
+        ),
+        f"{_NODE_TESTS}::test_members_whose_heartbeats_the_node_has_no_room_for_are_not_fenced",
+    ),
+    _rule(
+        "refused-joins-fence",
+        "A classic member is fenced whose JoinGroup the node has no room for, while the disk stands still",
+        Edit(
+            "coordinator/handlers/join_group.py",
+            "        if (member := consumer.members.get(message.member_id)) is not None:\n",
+            '        if (member := consumer.members.get("")) is not None:\n',
+        ),
+        f"{_CLASSIC_TESTS}::test_a_member_whose_join_the_node_has_no_room_for_is_not_fenced",
+    ),
+    _rule(
+        "own-metadata-counts-twice",
+        "A member that repeats its subscription is refused where the group has no room for a second one",
+        Edit(
+            _HANDLER,
+            '            added += _size(value) - _size(getattr(held, field) or "")\n',
+            "            added += _size(value)\n",
+        ),
+        f"{_NODE_TESTS}::test_limits_of_metadata_count_what_a_request_adds",
     ),
     _rule(
         "to-be-revoked-counts-as-free",
@@ -180,6 +222,12 @@ _RULES = (
             "        if digest:\n",
         ),
         f"{_RECONCILING_TESTS}::test_partitions_are_added_to_a_subscribed_topic",
+    ),
+    _rule(
+        "kept-digest-of-other-topics",
+        "The digest that is kept of many topics is not computed again when partitions are added",
+        Edit(_SUBSCRIPTIONS, "DigestedTopics(group.topics.version, ", "DigestedTopics(0, "),
+        f"{_PARTS_TESTS}::test_many_topics_are_digested_once",
     ),
     # --- targets (3.2 to 3.4) ---
     _rule(

@@ -125,6 +125,19 @@ class Rig:
         assert isinstance(reply, ListGroupsReply)
         return [(one.protocol_type, one.group_state, one.group_type) for one in reply.groups]
 
+    def stall_disk(self) -> None:
+        """Let the disk stand still until `max.held.replies` replies of other clients wait for it."""
+        self.node_rig.holds_disk, self.checks = True, False
+        core = self.node_rig.node.core
+        topics = (OffsetCommitTopic("T", (OffsetCommitPartition(0, 7),)),)
+        while len(core.outbox.held) < core.config.max_held_replies:
+            self.node_rig.ask_inside(OffsetCommit("other", topics), 1_000)
+
+    def free_disk(self) -> None:
+        self.node_rig.holds_disk, self.checks = False, True
+        while self.node_rig.flushes:
+            self.node_rig.flush()
+
     # --- classic members ---
 
     def classic_join(self, member_id: str = "", topics: tuple[str, ...] = ("T",), **fields: Any) -> JoinGroupReply:

@@ -148,6 +148,16 @@ def test_a_join_group_that_comes_late_while_others_hold_its_partitions_does_not_
     assert "member never synced" not in rig.causes
 
 
+def test_a_member_whose_join_the_node_has_no_room_for_is_not_fenced() -> None:
+    rig = mixed(max_held_replies=2)
+    rig.stall_disk()
+    rig.node_rig.wait(9_000)
+    assert rig.classic_join("c").error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    rig.node_rig.wait(9_000)
+    rig.free_disk()
+    assert rig.heartbeat("c", 3) == 0
+
+
 def test_a_member_that_joins_again_for_another_assignment_must_sync() -> None:
     rig = mixed()
     rig.beat("A", -1)

@@ -9,6 +9,7 @@ from coordinator.config.config import Config
 from coordinator.config.keys import RebalanceProtocols
 from coordinator.groups.classic.events import Client
 from coordinator.groups.consumer import target
+from coordinator.handlers.table import COSTS
 from coordinator.node.dialects import make_dialects
 from coordinator.node.events import Lost
 from coordinator.records.consumer_records import AssignmentRecord, ConsumerKey, ConsumerMemberRecord, ConsumerTombstone
@@ -113,6 +114,19 @@ def test_scenario_22_a_silent_member_is_fenced() -> None:
     assert rig.beat("A", 2).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     causes = [note.cause for note in rig.node_rig.node.core.journal.notes()]
     assert causes == ["member joined", "target assignment computed", "session expired"]
+
+
+def test_members_whose_heartbeats_the_node_has_no_room_for_are_not_fenced() -> None:
+    rig = Rig(max_held_replies=2)
+    for member_id in "ABC":
+        rig.join(member_id, "T")
+    rig.stall_disk()
+    rig.node_rig.wait(40_000)
+    refused = [rig.beat("A", 2), rig.beat("B", 4), rig.beat("C", 4, instance_id="of-nobody"), rig.beat("D", 4)]
+    assert {one.error_code for one in refused} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    rig.node_rig.wait(40_000)
+    rig.free_disk()
+    assert [one.member_id for one in rig.describe().members] == ["A"], "the others have another epoch, or instance"
 
 
 def test_what_a_late_heartbeat_was_told_is_told_again_on_the_members_present_connection() -> None:
@@ -321,6 +335,30 @@ def test_patterns_see_the_offsets_topic() -> None:
     assert image.version > version and image.find("Y") is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "refused"),
+    [
+        ("group_max_metadata_bytes", ErrorCode.MESSAGE_TOO_LARGE),
+        ("max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_limits_of_metadata_count_what_a_request_adds(limit: str, refused: ErrorCode) -> None:
+    settings: Any = {limit: 2_048}
+    rig = Rig(**settings)
+    topics = ("T", "x" * 890)
+    whole: Any = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": topics}
+    rig.join("A", *topics)
+    rig.join("B", *topics, instance_id="b")
+    longer = {**whole, "subscribed_topic_names": (*topics, "y" * 300)}
+    assert rig.beat("A", 2, {}, **longer).error_code is refused
+    assert rig.beat("D", 2, {}, **longer).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rig.beat("A", 2, {}, **whole).error_code is ErrorCode.NONE, "it repeats itself"
+    assert rig.join("A", *topics).error_code is ErrorCode.NONE
+    assert rig.join("D", *topics).error_code is refused
+    rig.beat("B", -2, instance_id="b")
+    assert rig.join("E", *topics, instance_id="b").error_code is ErrorCode.NONE, "in the place of B"
+
+
 def test_settings_of_a_group_hold_from_its_next_heartbeat() -> None:
     rig = Rig(group_consumer_min_heartbeat_interval_ms=1, group_consumer_min_session_timeout_ms=1)
 
@@ -397,6 +435,27 @@ def test_a_target_in_slices_is_begun_again_after_the_disk_was_full(monkeypatch: 
     assert (group.consumer.computing, group.consumer.targets, group.consumer.target_epoch) == (None, {}, 1)
     rig.beat("A", 1)
     assert rig.describe().assignment_epoch == 2
+
+
+def test_a_heartbeat_costs_what_its_member_has_to_look_at() -> None:
+    rig = Rig()
+    names = tuple(f"n{number:02}" for number in range(40))
+    topics = tuple(CreatableTopic(name, 16) for name in names)
+    rig.node_rig.ask_inside(CreateTopics(topics), 99)
+    rig.join("A", *names)
+    rig.join("B", *names)
+    epochs = {one.member_id: one.member_epoch for one in rig.describe().members}
+    cost = {one: cost_of(rig, one, epoch) for one, epoch in epochs.items()}
+    assert cost == {"A": 1 + 40 + 40, "B": 1 + 20 + 40}, "A has 40 topics, each is assigned 20 of 16 partitions"
+    assert cost_of(rig, "C", 2) == cost_of(rig, "A", 0, group_id="absent") == 1
+    assert cost_of(rig, "A", -1) == 1 + 40 // 8
+    rig.beat("B", -1)
+    rig.beat("A", epochs["A"])
+    assert cost_of(rig, "A", rig.describe().group_epoch) == 1
+
+
+def cost_of(rig: Rig, member_id: str, epoch: int, group_id: str = "g") -> int:
+    return COSTS[ConsumerGroupHeartbeat].of(rig.node_rig.node.core, ConsumerGroupHeartbeat(group_id, member_id, epoch))
 
 
 def test_the_feature_of_such_groups_is_offered_with_them() -> None:

@@ -129,7 +129,7 @@ def restart_session(group: "ConsumerGroup", member: "ConsumerMember", out: Outco
 
 
 def keep_alive(group: "ConsumerGroup", member: "ConsumerMember", now_ms: int) -> None:
-    """Give the member a full session from now on, and ignore the rest of its request: the topics are not known."""
+    """Give the member a full session from now on, and ignore the rest of its request: the node cannot serve it now."""
     member.deadline_ms = max(member.deadline_ms, now_ms + session_timeout_ms(group, member))
 
 

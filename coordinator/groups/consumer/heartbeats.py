@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.groups.consumer.delayed import end_first_sync, end_rejoin, restart_session
+from coordinator.groups.consumer.delayed import end_first_sync, end_rejoin, keep_alive, restart_session
 from coordinator.groups.consumer.events import ConsumerBeat, ConsumerJoin, MemberAdmitted, MemberRequest
-from coordinator.groups.consumer.guards import holder_of
+from coordinator.groups.consumer.guards import holder_of, is_current_epoch, is_member, is_own_instance
 from coordinator.groups.consumer.members import known_member, new_member, replacement, update
 from coordinator.groups.consumer.reconciliation import Owned
 from coordinator.groups.consumer.state import Assigned, ConsumerGroup
@@ -47,6 +47,13 @@ def stay(group: ConsumerGroup, event: ConsumerBeat, out: Outcome) -> None:
         return
     member = group.members[event.member_id]
     _beat(group, event, known_member(group, member, _line(event, member.subscription)), out)
+
+
+def extend_refused(group: ConsumerGroup, event: ConsumerBeat, now_ms: int) -> None:
+    """Extend the session of a member whose heartbeat the node cannot serve now: a slow disk, or a broker, must not make
+    members look dead. Heartbeats of no member, or of a wrong epoch, keep nobody alive."""
+    if not (is_own_instance(group, event) or is_member(group, event) or is_current_epoch(group, event)):
+        keep_alive(group, group.members[event.member_id], now_ms)
 
 
 def answer_idle(
@@ -106,7 +113,10 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
     is_told = (
         event.request.member_epoch == 0
         or _is_full(event.request)
-        or _partitions(current.assigned) != _partitions(change.current.assigned)
+        or (
+            current.assigned is not change.current.assigned
+            and _partitions(current.assigned) != _partitions(change.current.assigned)
+        )
         or (member is not None and member.told_connection not in {-1, event.ref.connection})
     )
     if change.replaced is None and member is not None and not member.is_classic:

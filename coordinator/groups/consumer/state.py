@@ -137,6 +137,14 @@ class ResolvedRegex(NamedTuple):
     topics: frozenset[str]
 
 
+class DigestedTopics(NamedTuple):
+    """Topics that members subscribe to, by name and by each regular expression, in a version of all topics."""
+
+    version: int
+    names: frozenset[str]
+    matched: frozenset[frozenset[str]]
+
+
 @dataclass(slots=True, eq=False)
 class ConsumerGroup:
     """One consumer group. Only `groups/consumer` changes it."""
@@ -189,6 +197,8 @@ class ConsumerGroup:
     """Wall clock at the last resolution of regular expressions; -1: there was none."""
     regexes_failed_ms: int = -1
     """Wall clock when a result of regular expressions last could not be written; -1: none since the load."""
+    digested: tuple[DigestedTopics, int] | None = None
+    """The last metadata hash of many topics that was computed, and of which."""
     computing: Computing | None = None
     """The computation of the target assignment that is under way; at most one."""
     hold: Hold | None = None
@@ -256,6 +266,8 @@ class ConsumerGroup:
         assert self.targets.keys() <= self.members.keys()
         assert self.targeted == len(wanted)
         lines = [one.subscription for one in members]
+        names = [line.subscribed_topic_names for line in lines]
+        assert all(list(ones) == sorted(set(ones)) for ones in names), "names are not in their order"
         assert self.names == Counter(name for line in lines for name in line.subscribed_topic_names)
         assert self.regexes == Counter(line.subscribed_topic_regex for line in lines if line.subscribed_topic_regex)
         assert self.assignors == Counter(line.server_assignor for line in lines if line.server_assignor)

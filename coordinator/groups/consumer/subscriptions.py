@@ -1,13 +1,17 @@
 """Subscriptions of a group's members, at present or after one request
 (docs/spec/consumer-group-protocol.md#3.1, #3.4)."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, Target
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, DigestedTopics, Target
 from coordinator.groups.consumer.topics import TopicOfGroup, metadata_hash
 from coordinator.records.consumer_records import ConsumerMemberRecord
+
+KEPT_FROM = 100
+"""Number of topics from which on their digest is kept; that of fewer takes less time than it needs memory."""
 
 
 class Change(NamedTuple):
@@ -27,7 +31,11 @@ class Change(NamedTuple):
 
     @property
     def names_changed(self) -> bool:
-        return self.line.subscribed_topic_names != (() if self.before is None else self.before.subscribed_topic_names)
+        now, before = (
+            self.line.subscribed_topic_names,
+            () if self.before is None else self.before.subscribed_topic_names,
+        )
+        return now is not before and now != before  # there may be many
 
     @property
     def regex_changed(self) -> bool:
@@ -87,10 +95,18 @@ def existing_topics(group: ConsumerGroup, now: SubscriptionCounts) -> dict[bytes
 
 
 def hash_of(group: ConsumerGroup, now: SubscriptionCounts, matched: Mapping[str, Iterable[str]] = {}) -> int:
-    """Digest the subscribed topics that exist. `matched`: new results of regular expressions, not yet applied."""
-    topics = [matched[regex] if regex in matched else group.topics_of(regex) for regex in now.regexes]
-    found = map(group.topics.find, frozenset(now.names).union(*topics))
-    return metadata_hash([topic for topic in found if topic is not None])
+    """Digest the subscribed topics that exist. `matched`: new results of regular expressions, not yet applied. The last
+    digest of many topics is kept: when members leave one after the other, others still subscribe to them."""
+    results = [frozenset(matched[regex]) if regex in matched else group.topics_of(regex) for regex in now.regexes]
+    subscribed = DigestedTopics(group.topics.version, frozenset(now.names), frozenset(results))
+    if group.digested is not None and group.digested[0] == subscribed:
+        return group.digested[1]
+    found = map(group.topics.find, subscribed.names.union(*results))
+    topics = [topic for topic in found if topic is not None]
+    digest = metadata_hash(topics)
+    if len(topics) >= KEPT_FROM:
+        group.digested = subscribed, digest
+    return digest
 
 
 def is_homogeneous(now: SubscriptionCounts, members: int) -> bool:
@@ -100,12 +116,18 @@ def is_homogeneous(now: SubscriptionCounts, members: int) -> bool:
     return all(count == members for count in now.names.values())
 
 
+def _is_in(names: tuple[str, ...], name: str) -> bool:
+    """Search the names of a record, which are sorted: a set of them would be made for each heartbeat."""
+    place = bisect_left(names, name)
+    return place < len(names) and names[place] == name
+
+
 def subscribes(group: ConsumerGroup, line: ConsumerMemberRecord) -> Callable[[bytes], bool]:
     """Return a check that a topic exists and the member subscribes to it."""
-    names, matched = frozenset(line.subscribed_topic_names), group.topics_of(line.subscribed_topic_regex)
+    names, matched = line.subscribed_topic_names, group.topics_of(line.subscribed_topic_regex)
 
     def is_wanted(topic_id: bytes) -> bool:
         name = group.topics.name_of(topic_id)
-        return name is not None and (name in names or name in matched)
+        return name is not None and (_is_in(names, name) or name in matched)
 
     return is_wanted

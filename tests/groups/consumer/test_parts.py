@@ -1,27 +1,39 @@
 """Parts of the state machine by themselves (docs/spec/consumer-group-protocol.md#3.3, #3.4, #4.1, #11.1)."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator.groups.consumer import subscriptions
 from coordinator.groups.consumer.applying import apply
 from coordinator.groups.consumer.describing import describe
-from coordinator.groups.consumer.events import AwaitedPartitionsFree, ConsumerAppendFailed, ConsumerJoin, SessionExpired
+from coordinator.groups.consumer.events import (
+    AwaitedPartitionsFree,
+    ConsumerAppendFailed,
+    ConsumerBeat,
+    ConsumerJoin,
+    SessionExpired,
+)
 from coordinator.groups.consumer.members import known_member, new_member
 from coordinator.groups.consumer.notes import ConsumerCause
 from coordinator.groups.consumer.reconciliation import Goal, reconcile
 from coordinator.groups.consumer.record_builders import records_of
 from coordinator.groups.consumer.state import Current
-from coordinator.groups.consumer.subscriptions import SubscriptionCounts, is_homogeneous
+from coordinator.groups.consumer.subscriptions import SubscriptionCounts, is_homogeneous, subscribes
+from coordinator.groups.consumer.table import handle
 from coordinator.groups.consumer.target import preferred_assignor
+from coordinator.groups.consumer.topics import TopicOfGroup, metadata_hash
+from coordinator.groups.outcome import Outcome
 from coordinator.keys import ConsumerSessionKey
 from coordinator.records.consumer_records import ConsumerMemberRecord, ConsumerTopicsRecord, ReconciliationState
 from membership.pace import Pace
 from membership.server_assignors.spec import SubscribedMember
 from membership.server_assignors.subscribers import subscribers
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from protocol.session import RequestRef
 from tests.groups.checks import consumer_state, returned
 from tests.groups.consumer.rig import Rig
@@ -115,6 +127,73 @@ def test_changes_of_a_subscription() -> None:
     assert new_member(line).names_changed
     assert not new_member(ConsumerMemberRecord("g", "B")).names_changed
     assert not new_member(ConsumerMemberRecord("g", "B", subscribed_topic_regex=None)).regex_changed
+
+
+class _Searched(tuple[str, ...]):
+    """Names that are not read one after the other."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all names were read")
+
+
+def test_a_heartbeat_does_not_read_all_names_that_its_member_subscribes_to() -> None:
+    rig = Rig()
+    rig.join("A", "T", "U")
+    rig.join("B", "T", "U", *(f"absent-{number}" for number in range(50)))
+    member = rig.group.members["B"]
+    names = _Searched(member.subscription.subscribed_topic_names)
+    member.subscription = replace(member.subscription, subscribed_topic_names=names)
+    for owned in (None, ()):
+        request = ConsumerGroupHeartbeat("g", "B", member.current.epoch, topic_partitions=owned)
+        out = Outcome(rig.moment, rig.ids)
+        handle(rig.group, ConsumerBeat(RequestRef(1, 9), request, rig.client, "/10.0.0.1"), out)
+        (answer,) = out.replies
+        assert isinstance(answer.reply, ConsumerGroupHeartbeatReply)
+        assert answer.reply.error_code is ErrorCode.NONE
+    assert member.current.state is UNRELEASED, "its steps look for free partitions of the topics"
+
+
+@pytest.mark.parametrize("name", ["", "T", "TA", "Z"])
+def test_a_member_reads_topics_of_its_names(name: str) -> None:
+    rig = Rig({"": 1, "T": 1, "TA": 1, "Z": 1})
+    topic = rig.topics.find(name)
+    assert topic is not None
+    for names in ((), ("T",), ("T", "TA"), ("", "TA", "Z")):
+        line = ConsumerMemberRecord("g", "B", subscribed_topic_names=names)
+        assert subscribes(rig.group, line)(topic.topic_id) is (name in names)
+
+
+def test_many_topics_are_digested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "KEPT_FROM", 2)
+    rig = Rig()
+    for member_id in "ABC":
+        rig.join(member_id, "T", "U")
+    rig.join("P", subscribed_topic_regex="T|U")
+    digest, digested = metadata_hash, list[int]()
+
+    def count(topics: Iterable[TopicOfGroup]) -> int:
+        found = tuple(topics)
+        digested.append(len(found))
+        return digest(found)
+
+    monkeypatch.setattr(subscriptions, "metadata_hash", count)
+
+    def is_right() -> bool:
+        topics = [topic for topic in map(rig.topics.find, rig.group.subscribed) if topic is not None]
+        return rig.group.metadata_hash == digest(topics)
+
+    for member_id in "AB":
+        rig.heartbeat(member_id, -1)
+        assert is_right() and digested == [], "as for the pattern when it was resolved"
+    rig.heartbeat("C", -1)
+    assert is_right() and digested == [2], "subscribed to in another way"
+    rig.topics.grow("T", 8)
+    rig.heartbeat("P", rig.group.members["P"].current.epoch)
+    assert is_right() and len(digested) > 1, "another number of partitions"
+    rig.heartbeat("P", rig.group.members["P"].current.epoch, subscribed_topic_regex="", subscribed_topic_names=("U",))
+    assert is_right()
 
 
 def test_the_state_is_written_whole_for_a_snapshot() -> None:
