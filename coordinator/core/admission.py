@@ -78,10 +78,13 @@ def admit_to_shard(shard: Shard) -> ErrorCode:
 
 
 def admit_bytes(core: Core, held: int, added: int) -> ErrorCode:
-    """Check the limits of metadata, of a group that holds `held` bytes and of the node, for `added` bytes more."""
+    """Check the limits of metadata, of a group that holds `held` bytes and of the node, for `added` bytes more. A
+    request that adds nothing is admitted, even if a limit is passed."""
+    if added <= 0:
+        return ErrorCode.NONE
     if held + added > core.config.group_max_metadata_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
-    if added > 0 and sum(map(_METADATA_BYTES, core.shards)) + added > core.config.max_metadata_bytes:
+    if sum(map(_METADATA_BYTES, core.shards)) + added > core.config.max_metadata_bytes:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.NONE
 

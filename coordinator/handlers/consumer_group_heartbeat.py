@@ -105,7 +105,7 @@ def _admit_metadata(core: Core, message: ConsumerGroupHeartbeat, group: Group | 
     if known is None and message.member_epoch > JOINING:
         return _NONE  # the group refuses it
     added = _added_bytes(message, _NOTHING if known is None else known.subscription)
-    return admit_bytes(core, 0 if consumer is None else consumer.metadata_bytes, added) if added > 0 else _NONE
+    return admit_bytes(core, 0 if consumer is None else consumer.metadata_bytes, added)
 
 
 def _added_bytes(message: ConsumerGroupHeartbeat, held: ConsumerMemberRecord) -> int:
@@ -119,7 +119,7 @@ def _added_bytes(message: ConsumerGroupHeartbeat, held: ConsumerMemberRecord) ->
 
 
 def _size(value: str | tuple[str, ...]) -> int:
-    return len(value) if isinstance(value, str) else sum(map(len, value))
+    return len(value) if isinstance(value, str) else sum(map(len, set(value)))
 
 
 def consumer_group_heartbeat(

@@ -4,8 +4,10 @@ from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import OwnershipEnded, joined
-from coordinator.groups.consumer.delayed import keep_alive
+from coordinator.groups.consumer.classic_members.joining import extend_refused_join
 from coordinator.groups.consumer.events import ClassicJoin
+from coordinator.groups.consumer.guards import holder_of
+from coordinator.groups.consumer.state import ConsumerGroup
 from coordinator.groups.outcome import Answer
 from coordinator.handlers.consumer_group_heartbeat import topics_seen
 from coordinator.handlers.list_refusals import note_refused_join
@@ -42,37 +44,41 @@ def _refuse(core: Core, message: JoinGroup, found: Found) -> ErrorCode:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if refused := admit_to_group(found.shard, message.group_id) or (not message.member_id and admit_operation(core)):
         return refused
-    held, added = 0, 0
-    for protocol in message.protocols:
-        added += len(protocol.metadata)
-    if group is not None and (consumer := group.serving_consumer) is not None:
-        if _is_too_long(core, message):
-            return ErrorCode.INVALID_REQUEST
-        held = consumer.metadata_bytes
-        known = consumer.members.get(message.member_id)
-        if known is None and message.member_id and (refused := admit_operation(core)):
-            return refused
-        classic = None if known is None else known.subscription.classic
-        for _, metadata in () if classic is None else classic.protocols:
-            added -= len(metadata)
-    elif group is not None:
+    if group is not None and group.serving_consumer is not None and not group.is_empty:
+        return ErrorCode.NONE  # `_join_consumer_group` checks the limits
+    held, added = 0, sum([len(protocol.metadata) for protocol in message.protocols])
+    if group is not None:
         held = group.classic.metadata_bytes
-        member = group.classic.members.get(message.member_id)
+        member_id = message.member_id or group.classic.static_members.get(message.group_instance_id or "", "")
+        member = group.classic.members.get(member_id)
         for protocol in () if member is None else member.protocols:
             added -= len(protocol.metadata)
     return admit_bytes(core, held, added)
 
 
-def _is_too_long(core: Core, message: JoinGroup) -> bool:
-    """Return true if the subscription, which a consumer group reads, names more than one request may."""
+def _admit_to_consumer_group(core: Core, message: JoinGroup, consumer: ConsumerGroup) -> ErrorCode:
+    """Check the limits of the log, and of memory for what the request adds to what its member holds, or the one that it
+    replaces."""
     try:
-        for protocol in message.protocols[:1]:
-            decode_subscription(protocol.metadata, core.config.max_entries_per_request)
+        names = [
+            name
+            for protocol in message.protocols[:1]
+            for name in decode_subscription(protocol.metadata, core.config.max_entries_per_request).topics
+        ]
     except TooManyEntries:
-        return True
+        return ErrorCode.INVALID_REQUEST
     except ProtocolViolation:
-        pass  # the group's table refuses it, in its order of checks
-    return False
+        names = []  # the group's table refuses it, in its order of checks
+    holder = None if message.member_id else holder_of(consumer, message.group_instance_id)
+    known = holder or consumer.members.get(message.member_id)
+    if refused := admit_write(core) or (known is None and message.member_id and admit_operation(core)):
+        return refused
+    added = sum(map(len, set(names))) + sum([len(protocol.metadata) for protocol in message.protocols])
+    if known is not None:
+        held = known.subscription
+        added -= sum(map(len, held.subscribed_topic_names))
+        added -= sum([len(metadata) for _, metadata in held.classic.protocols]) if held.classic is not None else 0
+    return admit_bytes(core, consumer.metadata_bytes, added)
 
 
 def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, moment: Moment) -> None:
@@ -99,9 +105,9 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, mo
 def _join_consumer_group(core: Core, ref: RequestRef, message: JoinGroup, group: Group, moment: Moment) -> None:
     """Let a classic member into a consumer group (docs/spec/consumer-group-protocol.md#12.1)."""
     consumer = group.as_consumer()
-    if refused := admit_write(core):
-        if (member := consumer.members.get(message.member_id)) is not None:
-            keep_alive(consumer, member, moment.monotonic_ms)  # it sends no Heartbeat before it has joined
+    if refused := _admit_to_consumer_group(core, message, consumer):
+        if refused is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            extend_refused_join(consumer, message.member_id, moment.monotonic_ms)
         core.outbox.send(ref, _reply(message, refused))
         return
     consumer.settings = core.group_configs.consumer_settings(group.group_id)

@@ -102,11 +102,21 @@ _RULES = (
         "refused-joins-fence",
         "A classic member is fenced whose JoinGroup the node has no room for, while the disk stands still",
         Edit(
-            "coordinator/handlers/join_group.py",
-            "        if (member := consumer.members.get(message.member_id)) is not None:\n",
-            '        if (member := consumer.members.get("")) is not None:\n',
+            f"{_CLASSIC}/joining.py",
+            "    if (member := group.members.get(member_id)) is not None:\n",
+            '    if (member := group.members.get("")) is not None:\n',
         ),
         f"{_CLASSIC_TESTS}::test_a_member_whose_join_the_node_has_no_room_for_is_not_fenced",
+    ),
+    _rule(
+        "joins-without-topics-fence",
+        "Beside brokers whose topics are not known yet, a classic member that joins again is fenced",
+        Edit(
+            "coordinator/gateway/server_driven.py",
+            "        extend_refused_join(consumer, message.member_id, moment.monotonic_ms)\n",
+            "",
+        ),
+        "tests/upstream/test_server_driven.py::test_a_classic_member_that_joins_again_before_topics_are_known_stays",
     ),
     _rule(
         "own-metadata-counts-twice",
@@ -117,6 +127,16 @@ _RULES = (
             "            added += _size(value)\n",
         ),
         f"{_NODE_TESTS}::test_limits_of_metadata_count_what_a_request_adds",
+    ),
+    _rule(
+        "own-protocols-count-twice",
+        "A classic member that joins again is refused where the group has no room for a second one",
+        Edit(
+            "coordinator/handlers/join_group.py",
+            "    if known is not None:\n        held =",
+            "    if False:\n        held =",
+        ),
+        f"{_CLASSIC_TESTS}::test_limits_of_metadata_count_what_a_join_group_adds",
     ),
     _rule(
         "to-be-revoked-counts-as-free",
@@ -432,6 +452,14 @@ _RULES = (
         f"{_SLICES_TESTS}::test_the_only_result_that_cannot_be_written_is_tried_again_after_ten_seconds",
     ),
     _rule(
+        "retry-writes-all-results",
+        "One result that is refused for ever lets all others be written again every ten seconds",
+        Edit(
+            _REGEXES, "        if event.is_retry and not is_new and regex in group.resolved:\n", "        if False:\n"
+        ),
+        f"{_SLICES_TESTS}::test_only_the_result_that_could_not_be_written_is_tried_again",
+    ),
+    _rule(
         "changed-part-moves-no-epoch",
         "Of a result in parts only the last moves the epoch: after a crash members keep the targets of before",
         Edit(
@@ -534,6 +562,12 @@ _RULES = (
             "_owned(event.request)",
         ),
         f"{_NODE_TESTS}::test_what_a_late_heartbeat_does_not_own_is_not_given_up",
+    ),
+    _rule(
+        "late-join-gives-up",
+        "A JoinGroup that comes late, from before its member owned anything, gives up what the member must revoke",
+        Edit(f"{_CLASSIC}/joining.py", "None if is_late else owned_partitions(", "owned_partitions("),
+        f"{_CLASSIC_TESTS}::test_what_a_late_join_group_does_not_own_is_not_given_up",
     ),
     _rule(
         "late-join-of-a-waiting-member",

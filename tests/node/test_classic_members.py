@@ -13,13 +13,14 @@ from protocol.messages.groups import (
     DescribeGroups,
     Heartbeat,
     HeartbeatReply,
+    JoinGroupReply,
     JoinProtocol,
     LeavingMember,
     ListAudit,
     RebalanceStarted,
 )
 from protocol.messages.topics import CreatePartitions, GrowingTopic
-from tests.node.consumer_rig import Rig, decoded
+from tests.node.consumer_rig import Rig, decoded, told
 from tests.node.node_rig import NO_ROOM
 
 UNKNOWN, ILLEGAL, INCONSISTENT, REJOIN, FENCED_INSTANCE = 25, 22, 23, 27, 82
@@ -146,6 +147,47 @@ def test_a_join_group_that_comes_late_while_others_hold_its_partitions_does_not_
         rig.node_rig.wait(1_000)
         assert rig.heartbeat("c", 3) == 0
     assert "member never synced" not in rig.causes
+
+
+def test_what_a_late_join_group_does_not_own_is_not_given_up() -> None:
+    rig = Rig()
+    old, new = rig.node_rig.connect(10), rig.node_rig.connect(11)
+
+    def join(connection: int, owned: dict[str, tuple[int, ...]]) -> int:
+        (*_pushes, reply) = rig.node_rig.ask(connection, rig.join_group("c", owned=owned))
+        assert isinstance(reply, JoinGroupReply)
+        return reply.generation_id
+
+    rig.join("A", "U")
+    assert join(new, {}) == 3
+    assert rig.sync("c", 3) == (0, {"T": (0, 1, 2, 3)})
+    rig.join("B", "T")
+    assert join(new, {"T": (0, 1, 2, 3)}) == 3
+    assert rig.sync("c", 3) == (0, {"T": (0, 1)}), "it is asked to give up the others"
+    assert join(old, {}) == 3, "sent before it owned a partition, and read only now"
+    assert told(rig, rig.beat("B", 4)) is None, "c still reads them"
+    assert join(new, {"T": (0, 1)}) == 4
+    assert told(rig, rig.beat("B", 4)) == {rig.id_of("T"): (2, 3)}
+
+
+def test_limits_of_metadata_count_what_a_join_group_adds() -> None:
+    rig = Rig(group_max_metadata_bytes=1_000)
+    topics = ("T", "z" * 400)
+    generation = rig.form_classic({"c1": {"T": (0, 1)}, "#i": {"T": (2, 3)}}, topics=topics)
+    assert rig.join("A", "T").error_code is ErrorCode.NONE, "it brings little, and the names of the others count now"
+    for name in ("c1", "#i"):
+        assert rig.heartbeat(rig.ids[name], generation) == REJOIN
+        assert rig.classic_join(rig.ids[name], topics).error_code is ErrorCode.NONE
+    assert rig.classic_join(topics=topics, group_instance_id="i").error_code is ErrorCode.NONE, "in its own place"
+    assert rig.classic_join(topics=topics).error_code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_member_that_adds_more_than_the_node_has_room_for_is_not_fenced() -> None:
+    rig = mixed(max_metadata_bytes=200)
+    for _ in range(3):
+        rig.node_rig.wait(9_000)
+        assert rig.classic_join("c", ("T", "z" * 400)).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert rig.heartbeat("c", 3) == 0
 
 
 def test_a_member_whose_join_the_node_has_no_room_for_is_not_fenced() -> None:

@@ -353,6 +353,8 @@ def test_limits_of_metadata_count_what_a_request_adds(limit: str, refused: Error
     assert rig.beat("A", 2, {}, **longer).error_code is refused
     assert rig.beat("D", 2, {}, **longer).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert rig.beat("A", 2, {}, **whole).error_code is ErrorCode.NONE, "it repeats itself"
+    twice = {**whole, "subscribed_topic_names": (*topics, *topics)}
+    assert rig.beat("A", 2, {}, **twice).error_code is ErrorCode.NONE, "a set"
     assert rig.join("A", *topics).error_code is ErrorCode.NONE
     assert rig.join("D", *topics).error_code is refused
     rig.beat("B", -2, instance_id="b")

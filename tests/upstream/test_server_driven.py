@@ -307,11 +307,37 @@ def test_a_group_that_becomes_classic_without_topics_takes_nothing_from_its_memb
     assert rig.owned() == {"c": {"T": (2, 3)}, "d": {"T": (0, 1)}}
 
 
+def test_a_classic_member_that_joins_again_before_topics_are_known_stays() -> None:
+    rig = Rig()
+    pair = rig.pair
+    pair.connect_natively(2)
+    rig.join("a", "T")
+    joined(pair)
+    pair.is_cut = True
+    pair.front.restart()
+    pair.away()
+    pair.connect_natively(2)
+    for _ in range(3):
+        pair.wait(9_000)
+        refused: Any = pair.ask_natively(2, JOIN)
+        assert refused.error_code is LOADING
+    group = pair.front.node.core.directory["g"].as_consumer()
+    assert "c" in group.members
+
+
+JOIN = JoinGroup(
+    "g",
+    20_000,
+    "c",
+    rebalance_timeout_ms=60_000,
+    protocol_type="consumer",
+    protocols=(JoinProtocol("range", encode_subscription(Subscription(("T",)))),),
+)
+
+
 def joined(pair: Pair) -> int:
     """Let the classic member c join; return its generation."""
-    offer = JoinProtocol("range", encode_subscription(Subscription(("T",))))
-    request = JoinGroup("g", 20_000, "c", rebalance_timeout_ms=60_000, protocol_type="consumer", protocols=(offer,))
-    reply = pair.ask_natively(2, request)
+    reply = pair.ask_natively(2, JOIN)
     assert isinstance(reply, JoinGroupReply) and not reply.error_code, reply
     return reply.generation_id
 

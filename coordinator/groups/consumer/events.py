@@ -201,12 +201,13 @@ class ResolveRegexes(ConsumerEventBase):
 
 class RegexesResolved(ConsumerEventBase):
     """Regular expressions were matched with the topics of `version`: the sorted names that match each. Results of many
-    come in parts."""
+    come in parts. `is_retry`: a part of the last results could not be written."""
 
     group_id: str
     matched: Mapping[str, tuple[str, ...]]
     version: int
     is_last: bool = True
+    is_retry: bool = False
 
 
 class ComputeTarget(ConsumerEventBase):

@@ -46,7 +46,8 @@ def begin(group: ConsumerGroup, event: ResolveRegexes, out: Outcome) -> None:
 
 def _steps(group: ConsumerGroup, sees: TopicFilter) -> Steps:
     version, regexes, pace = group.topics.version, tuple(group.regexes), Pace()
-    group.regexes_version = version
+    is_retry = group.regexes_failed_ms >= 0
+    group.regexes_version, group.regexes_failed_ms = version, -1
     seen: list[str] = []
     for names in chunks(tuple(group.topics.names())):
         seen += filter(sees, names)
@@ -57,7 +58,7 @@ def _steps(group: ConsumerGroup, sees: TopicFilter) -> Steps:
     left, most_bytes = deque(matched.items()), min(_PART_BYTES, group.settings.max_batch_bytes // 2)
     while left:
         part, size = _part(left, most_bytes)
-        yield RegexesResolved(group.group_id, part, version, not left)
+        yield RegexesResolved(group.group_id, part, version, not left, is_retry)
         if left:
             yield int(_WRITE_US * size)
     group.is_resolving = False
@@ -85,7 +86,10 @@ def resolved(group: ConsumerGroup, event: RegexesResolved, out: Outcome) -> None
     for regex, names in event.matched.items():
         if regex not in group.regexes:
             continue
-        is_changed = is_changed or frozenset(names) != group.topics_of(regex)
+        is_new = frozenset(names) != group.topics_of(regex)
+        if event.is_retry and not is_new and regex in group.resolved:
+            continue  # what can be written has been, and the rest may be refused for ever
+        is_changed = is_changed or is_new
         if not names and regex not in group.resolved:
             unmatched.add(regex)
         out.records.append(RegexRecord(group.group_id, regex, names, event.version, out.moment.wall_ms))

@@ -100,6 +100,8 @@ class ConsumerMember:
     connection: int = -1
     told_connection: int = -1
     """Connection on which it was last told its assignment; -1: none since a load."""
+    joined_connection: int = -1
+    """Connection of its last JoinGroup; -1: none since a load."""
     principal: str | None = None
     """Principal of its last request; empty without a login. None: no request since a load."""
     session: DelayedSession | None = None

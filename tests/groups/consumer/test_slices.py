@@ -10,7 +10,7 @@ from coordinator.groups.consumer.subscriptions import SubscriptionCounts
 from coordinator.groups.consumer.table import handle
 from coordinator.groups.outcome import Outcome
 from coordinator.records.codec import encode
-from coordinator.records.consumer_records import ConsumerGroupRecord, ConsumerMemberRecord, TargetRecord
+from coordinator.records.consumer_records import ConsumerGroupRecord, ConsumerMemberRecord, RegexRecord, TargetRecord
 from coordinator.runtime.slices import SLICE_US
 from protocol.errors import ErrorCode
 from tests.groups.consumer.rig import Rig
@@ -371,6 +371,22 @@ def test_a_result_that_cannot_be_written_is_tried_again_after_ten_seconds() -> N
     rig.wait(1)
     settle(rig)
     assert rig.group.resolved.keys() == rig.group.regexes.keys()
+
+
+def test_only_the_result_that_could_not_be_written_is_tried_again() -> None:
+    rig = many_patterns()
+    work = rig.work.popleft()
+    parts = [piece for piece in work if not isinstance(piece, int)]
+    for part in parts[:-1]:
+        rig.happen(part)
+    rig.happen(ConsumerAppendFailed(parts[-1], ErrorCode.INVALID_RECORD))
+    assert 0 < len(rig.group.resolved) < 10
+    rig.wait(10_001)
+    written = len(rig.batches)
+    settle(rig)
+    assert len(rig.group.resolved) == 10
+    again = [record.pattern for batch in rig.batches[written:] for record in batch if isinstance(record, RegexRecord)]
+    assert again == list(parts[-1].matched)
 
 
 def test_the_only_result_that_cannot_be_written_is_tried_again_after_ten_seconds() -> None:

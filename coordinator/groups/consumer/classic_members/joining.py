@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from coordinator.groups.consumer.classic_members.downgrade import downgrade_by_replacement, may_downgrade
 from coordinator.groups.consumer.classic_members.protocols import owned_partitions
-from coordinator.groups.consumer.delayed import end_rejoin, restart_session, time_first_sync
+from coordinator.groups.consumer.delayed import end_rejoin, keep_alive, restart_session, time_first_sync
 from coordinator.groups.consumer.events import ClassicJoin, ClassicMemberAdmitted
 from coordinator.groups.consumer.guards import holder_of
 from coordinator.groups.consumer.members import known_member, new_member, replacement, update
@@ -25,7 +25,8 @@ def hand_out_id(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
 
 
 def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
-    """Add the member, replace the previous member of its instance, or let a member of either protocol join again."""
+    """Add the member, replace the previous member of its instance, or let a member of either protocol join again. A
+    JoinGroup on an older connection than the member's last one has come late: it does not tell what the member owns."""
     request = event.request
     holder = holder_of(group, request.group_instance_id) if not request.member_id else None
     member = group.members.get(request.member_id)
@@ -41,7 +42,9 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
         change = known_member(group, member, _line(event, member_id, subscription, member.subscription))
     else:
         change = new_member(_line(event, member_id, subscription, None), event.principal)
-    current = update(group, change, owned_partitions(subscription, group.topics), out, event.sees)
+    is_late = member is not None and event.ref.connection < member.joined_connection
+    owned = None if is_late else owned_partitions(subscription, group.topics)
+    current = update(group, change, owned, out, event.sees)
     must_sync = member is None or not member.is_classic or not _is_told(member.current, current)
     admission = ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, must_sync, event.principal)
     out.follow_ups.append(admission)
@@ -58,12 +61,20 @@ def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -
     """Start the session of a member whose record was applied, and the time in which it must sync. A JoinGroup after
     which SyncGroup answers as before starts none: it may have come late, and its member has synced since."""
     member = group.members[event.member_id]
-    member.connection, member.principal = event.connection, event.principal
+    member.connection = member.joined_connection = event.connection
+    member.principal = event.principal
     restart_session(group, member, out)
     end_rejoin(group, member, out)
     if event.must_sync or member.sync_until_ms >= 0:
         time_first_sync(group, member, out)
     note_came(group, event.member_id, out)
+
+
+def extend_refused_join(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+    """Extend the session of a member whose JoinGroup the node cannot serve now: it sends no Heartbeat until it has
+    joined."""
+    if (member := group.members.get(member_id)) is not None:
+        keep_alive(group, member, now_ms)
 
 
 def _is_told(before: Current, current: Current) -> bool:
