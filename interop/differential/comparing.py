@@ -65,6 +65,7 @@ class Comparison:
         self._went_over = [False] * GROUPS
         self._balanced_once = [False] * GROUPS
         self._owed_join = [False] * GROUPS
+        self._unmatched = [False] * GROUPS
         self._owing: set[tuple[int, str]] = set()  # that have a step to take
         self._told_to_join: set[tuple[int, str]] = set()
         self._have_synced: set[tuple[int, str]] = set()
@@ -149,6 +150,7 @@ class Comparison:
             balanced=self._balanced_once[group],
             joined_again=any(group == one for one, _ in self._joined_again),
             owed_join=self._owed_join[group],
+            unmatched=self._unmatched[group],
             assignors=frozenset(self._assignors[group]),
         )
 
@@ -189,6 +191,8 @@ class Comparison:
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:
             self._assignors[group].add(request.server_assignor)
+        is_known = (group, member_id) in self._instances or (group, request.instance_id) in self._balanced
+        self._unmatched[group] |= is_known and self._matches_nothing(request.subscribed_topic_regex)
         if request.member_epoch == LEAVING:
             self._instances.pop((group, member_id), None)
         elif request.member_epoch == JOINING:
@@ -197,6 +201,11 @@ class Comparison:
             if request.instance_id is not None:
                 self._balanced.add((group, request.instance_id))
             self._instances[group, member_id] = request.instance_id
+
+    def _matches_nothing(self, pattern: str | None) -> bool:
+        if not pattern:
+            return False
+        return not any(re.fullmatch(pattern, name) for name in self._sides[0].names.topic_ids)
 
     @staticmethod
     def _learn(exchange: Exchange, index: int, side: Side) -> None:

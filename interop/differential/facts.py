@@ -18,7 +18,7 @@ class Facts(NamedTuple):
     `refused_join`: a JoinGroup was refused. `went_over`: a classic member that had to sync, or to join again, has gone
     over to the consumer protocol. `balanced`: the coordinator has assigned partitions. `joined_again`: a classic member
     of such a group joined again after it had synced, and has not synced since. `owed_join`: a member had to join again,
-    and did so when the group was classic.
+    and did so when the group was classic. `unmatched`: a member has changed to a pattern that matches no topic.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -39,6 +39,7 @@ class Facts(NamedTuple):
     balanced: bool = False
     joined_again: bool = False
     owed_join: bool = False
+    unmatched: bool = False
     assignors: frozenset[str] = frozenset()
 
     @property

@@ -9,7 +9,7 @@ grace while some stay parked. A request that one of them answers and the other d
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ from interop.differential.allowed import RULES, Rule
 from interop.differential.answers import Unlike
 from interop.differential.comparing import Comparison, Seen
 from interop.differential.connections import Connections
-from interop.differential.consumer.steps import Configure, Follow, MemberBeat
+from interop.differential.consumer.steps import SETTINGS, Configure, Follow, MemberBeat
 from interop.differential.exchanges import Exchange, Server, Side, is_own
 from interop.differential.steps import Ask, GoOn, History, Join, Restart, Step, Sync, Wait
 from interop.differential.views import GROUPS, TICK_MS, Generation, Phase, Who
 from protocol.messages import Message
+from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
 from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 
@@ -32,7 +33,7 @@ PATIENCE_S, GRACE_S = 0.25, 0.008
 SILENCE_S = 3.0
 """After this a server is not slow: it does not answer."""
 SPREADING_S, RESOLVING_S = 0.1, 0.03
-"""Time that a setting of a group takes to hold in all of a broker, and a pattern to be looked up, mostly."""
+"""Time that a setting takes to hold in all of a broker that shows it, and a pattern to be looked up, mostly."""
 
 
 class Outcome(NamedTuple):
@@ -220,26 +221,39 @@ class Player:
     async def _settle_behind(self, ends: float) -> None:
         """Give both the time for what they do once they have answered: settings spread, patterns are resolved."""
         asks = [exchange.ask for exchange in self._open]
-        if any(isinstance(ask, Configure) for ask in asks):
+        if configured := {ask.group for ask in asks if isinstance(ask, Configure)}:
+            await self._until_alike(self._settings, configured, ends)
             await asyncio.sleep(SPREADING_S)
         if not self._has_patterns or not any(isinstance(ask, MemberBeat | Join) for ask in asks):
             return
         await asyncio.sleep(RESOLVING_S)
-        apart = {ask.group for ask in asks}
+        await self._until_alike(self._epoch, {ask.group for ask in asks}, ends)
+
+    @staticmethod
+    async def _settings(side: Side, group: int) -> object:
+        resource = DescribeConfigsResource(ResourceType.GROUP, side.members[0][group].group_id, SETTINGS)
+        answer = await side.connections.call("barrier", DescribeConfigs((resource,)), 4)
+        assert isinstance(answer, DescribeConfigsReply)
+        return sorted((one.name, one.value) for one in answer.results[0].configs)
+
+    @staticmethod
+    async def _epoch(side: Side, group: int) -> object:
+        asked = ConsumerGroupDescribe((side.members[0][group].group_id,))
+        answer = await side.connections.call("barrier", asked, 0)
+        assert isinstance(answer, ConsumerGroupDescribeReply)
+        return answer.groups[0].group_epoch
+
+    async def _until_alike(
+        self, shown: Callable[[Side, int], Awaitable[object]], groups: set[int], ends: float
+    ) -> None:
+        """Until both servers show the same of each of these groups, or time ends."""
+        kafka, muster = self._sides
+        apart = groups
         for _ in range(round((ends - asyncio.get_running_loop().time()) / GRACE_S)):
-            apart = {group for group in apart if not await self._are_at_one_epoch(group)}
+            apart = {group for group in apart if await shown(kafka, group) != await shown(muster, group)}
             if not apart:
                 break
             await asyncio.sleep(GRACE_S)
-
-    async def _are_at_one_epoch(self, group: int) -> bool:
-        epochs = []
-        for side in self._sides:
-            asked = ConsumerGroupDescribe((side.members[0][group].group_id,))
-            answer = await side.connections.call("barrier", asked, 0)
-            assert isinstance(answer, ConsumerGroupDescribeReply)
-            epochs.append(answer.groups[0].group_epoch)
-        return epochs[0] == epochs[1]
 
     async def _until_in_step(self, ends: float, *, is_whole: bool, at_most_s: float) -> None:
         """`is_whole`: until all are answered."""

@@ -304,6 +304,10 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         case(BEAT, "error_code", "NONE", "UNKNOWN_MEMBER_ID", renamed=True),
         case(BEAT, "error_code", "NONE", "UNKNOWN_MEMBER_ID"),
     ),
+    "a member changes to a pattern that matches nothing": (
+        case(DESCRIBE, "groups.group_epoch", 4, 5, unmatched=True),
+        case(DESCRIBE, "groups.group_epoch", 5, 4, unmatched=True),
+    ),
     "an OffsetFetch with a member epoch and no member id": (
         case(MemberFetch(version=9), "groups.error_code", "UNKNOWN_SERVER_ERROR", "UNKNOWN_MEMBER_ID"),
         case(MemberFetch(version=9), "groups.error_code", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
@@ -368,6 +372,11 @@ def kept(*names: str) -> list[dict[str, str]]:
             "shares of members whose ids the coordinator made",
             case(Describe(version=1), "groups.members.member_assignment", "a", "b", made_ids=True),
             case(Describe(version=1), "groups.members.member_assignment", "a", "b"),
+        ),
+        (
+            "a member changes to a pattern that matches nothing",
+            case(List(version=5), "groups.group_state", "Stable", "Reconciling", unmatched=True),
+            case(List(version=5), "groups.group_state", "Stable", "Reconciling"),
         ),
         (
             "a member that goes over to the consumer protocol before it has synced, or joined again",
@@ -466,4 +475,25 @@ def test_kafka_is_expected_to_remove_who_takes_a_step_that_does_not_count(
     steps: tuple[tuple[Ask, Message, Message], ...], is_explained: bool
 ) -> None:
     (difference, *_) = seen(FIRST, *steps, REMOVED)
+    assert (difference.rule is not None) == is_explained
+
+
+MATCHES, UNMATCHED = MemberBeat(version=1, regex="differential-.*"), MemberBeat(version=1, regex="nothing.*")
+BEHIND = (BEAT, told(4, 0), told(5, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_explained"),
+    [
+        ((OVER, (UNMATCHED, told(5, 0), told(5, 0))), True),
+        ((OVER, (MATCHES, told(5, 0), told(5, 0))), False),
+        ((OVER, (UNMATCHED, *[ConsumerGroupHeartbeatReply(ErrorCode.FENCED_MEMBER_EPOCH)] * 2)), False),
+        (((MemberBeat(version=1, epoch=Epoch.JOIN, regex="nothing.*"), told(4, 0), told(4, 0)),), False),
+    ],
+    ids=["changes to it", "changes to another", "is refused", "joins with it"],
+)
+def test_musterd_is_expected_to_be_an_epoch_ahead_once_a_member_matches_nothing(
+    steps: tuple[tuple[Ask, Message, Message], ...], is_explained: bool
+) -> None:
+    (difference, *_) = seen(*steps, BEHIND)
     assert (difference.rule is not None) == is_explained

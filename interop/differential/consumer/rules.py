@@ -130,6 +130,16 @@ def _assignors_tie(case: Case) -> bool:
     return is_about_shares and len(case.facts.assignors) > 1
 
 
+def _changed_to_unmatched_pattern(case: Case) -> bool:
+    """The epoch is later in musterd, and who asks at the same moment may be told of another share."""
+    kafka, muster = case.unlike.kafka, case.unlike.muster
+    if isinstance(kafka, int) and isinstance(muster, int):
+        is_later = "epoch" in case.unlike.path and muster > kafka
+    else:
+        is_later = isinstance(case.ask, (*_TELL_EPOCHS, *_TELL_SHARES))
+    return case.facts.unmatched and is_later
+
+
 def _fetch_without_member(case: Case) -> bool:
     told = case.unlike.kafka, case.unlike.muster
     return isinstance(case.ask, MemberFetch) and told == ("UNKNOWN_SERVER_ERROR", "UNKNOWN_MEMBER_ID")
@@ -239,6 +249,12 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "in Kafka it keeps the old one too, and has nothing until the next target; in musterd it has the new one "
         "alone, and keeps its partitions",
         lambda case: case.facts.renamed,
+        ends=True,
+    ),
+    Rule(
+        "a member changes to a pattern that matches nothing",
+        "in musterd the epoch moves once the pattern is resolved, so that others get what it had; in Kafka it does not",
+        _changed_to_unmatched_pattern,
         ends=True,
     ),
     Rule(
