@@ -50,7 +50,7 @@ ALL_EDGES = [
     f"cache_dir={EDGES_CACHE}",
 ]
 SHORT_EDGES = [*ALL_EDGES, "-m", "not long"]
-"""Clusters of Spark, which need processors, are long; the others mostly wait."""
+"""Clusters of Spark and brokers of Apache Kafka, which need processors, are long; the others mostly wait."""
 MOST_AGAIN = 5
 """Largest number of failures that can be those of a machine that had no time for a process."""
 FOLDERS = [

@@ -63,7 +63,7 @@ from tests.edges.test_http_logins import fetch
 from tests.edges.test_tls_beside import readiness
 from tests.node.test_access_rules import DENIALS, codes, denial
 
-pytestmark = pytest.mark.xdist_group("kafka with acls")  # one broker for all
+pytestmark = [pytest.mark.xdist_group("kafka with acls"), pytest.mark.long]  # one broker for all
 _SCRAM = "SCRAM-SHA-256=[name=alice,password=wunder]"
 PASSWORDS = {"alice": "wunder", "bob": "bauer", "carol": "lied"}
 READ, DELETE, DESCRIBE = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE

@@ -167,6 +167,7 @@ def test_a_group_goes_on_while_the_broker_is_away_and_records_do_when_it_is_back
     consumer.close()
 
 
+@pytest.mark.long
 def test_who_was_there_and_who_is_new_share_a_group_while_the_broker_is_down_and_both_go_on_when_it_is_back(
     both: Both,
 ) -> None:

@@ -136,6 +136,7 @@ def test_stock_clients_and_ours_share_the_clusters_topic(both: Both) -> None:
     first.close()
 
 
+@pytest.mark.long
 def test_a_pattern_of_a_stock_client_finds_topics_as_they_are_made(both: Both) -> None:
     both.make_topic("pay-1", 1)
     both.produce("pay-1", [b"one"], 1)

@@ -206,6 +206,7 @@ async def test_a_broker_that_stands_still_holds_up_its_own_shards_alone() -> Non
         assert "lost" not in {line.split()[0] for line in one.said}
 
 
+@pytest.mark.long
 async def test_a_node_whose_last_write_is_not_answered_gives_up_leaving_after_a_while_and_once() -> None:
     async with fake_kafka() as kafka, nodes(kafka, 1) as (one,):
         await _soon(lambda: len(one.serves) == SHARDS)

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession
 
 from membership.events import NodeAddress
@@ -115,6 +116,7 @@ def listed(node: Daemon) -> tuple[list[str], str]:
     return [one["group_id"] for one in json.loads(done.stdout)], done.stderr
 
 
+@pytest.mark.long
 async def test_any_node_answers_for_all_groups_and_hides_nothing(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
         for node in (one, other):
@@ -200,6 +202,7 @@ def sizes(node: Daemon) -> dict[str, str | None]:
     return found
 
 
+@pytest.mark.long
 async def test_settings_of_groups_are_changed_through_any_node_and_outlive_the_one_that_had_them(
     tmp_path: Path,
 ) -> None:

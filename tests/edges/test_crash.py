@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench import crash
 from bench.crash_accounts import lost
 from tests.enumerations import share_of
@@ -18,6 +20,7 @@ def test_kills_lose_no_acknowledged_commit_and_take_no_generation_back(tmp_path:
     assert outcome.generations > 0, "nothing was tested"
 
 
+@pytest.mark.long
 def test_kills_at_any_phase_of_small_segments_and_much_cleaning_lose_nothing_either(tmp_path: Path) -> None:
     manner = crash.TORTURE._replace(in_start=0.3, looked_at=1.0)
     outcome = crash.run(6, seed=3, folder=tmp_path / "data", manner=manner)

@@ -1,6 +1,7 @@
 """A real daemon whose disk fails: it serves on, refuses, or ends with an error message and an exit code."""
 
 import errno
+import itertools
 import json
 import os
 import resource
@@ -42,6 +43,7 @@ from protocol.messages.offsets import (
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import encode_batch
 from tests.edges.musterd import READY_WITHIN_S, running
+from tests.enumerations import some
 
 ROOT = Path(__file__).parents[2]
 SHARDS = "offsets.topic.num.partitions=2"
@@ -248,8 +250,9 @@ def test_a_flush_that_fails_ends_the_process_with_one_sentence(tmp_path: Path, o
     assert "/wal/" in line["error"]
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("operation", ["fdatasync", "fsync"])
+@pytest.mark.parametrize(
+    ("operation", "code"), some(itertools.product(("fdatasync", "fsync"), (errno.ENOSPC, errno.EDQUOT)))
+)
 def test_a_sync_that_finds_no_room_is_no_full_disk_and_ends_the_process(
     tmp_path: Path, operation: str, code: int
 ) -> None:
@@ -284,6 +287,7 @@ def test_a_file_that_cannot_be_read_is_a_storage_error_for_its_partition_and_nob
         assert reply.responses[0].partitions[0].records
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [("--from-beginning",), ("--group", "readers")])
 def test_muster_consume_reads_the_sound_partitions_on_and_names_the_one_that_cannot_be_read(
     data: Path, how: tuple[str, ...]

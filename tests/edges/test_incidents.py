@@ -248,6 +248,7 @@ def test_two_processes_with_one_instance_id_are_named(scene: Scene) -> None:
     scene.names("instance_fought_over", first, ports)
 
 
+@pytest.mark.long
 def test_a_loop_by_max_poll_is_named(scene: Scene) -> None:
     slow, steady = scene.member("slow", max_poll_interval_ms=SESSION_MS), scene.member("steady")
     scene.settle(slow, steady)

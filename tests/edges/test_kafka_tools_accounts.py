@@ -70,6 +70,7 @@ def commit(daemon: Daemon) -> ErrorCode:
             return refused.error_code
 
 
+@pytest.mark.long
 def test_a_user_is_made_granted_shown_revoked_and_deleted_by_kafkas_commands(daemon: Daemon, tmp_path: Path) -> None:
     of_user = "--entity-type", "users", "--entity-name", "billing"
     credential = f"SCRAM-SHA-512=[iterations=8192,password={BILLING[2]}]"

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from muster.blocking import ClusterClient
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -17,6 +19,7 @@ def lines(tmp_path: Path, event: str) -> list[dict[str, Any]]:
     return [line for line in told if line["event"] == event]
 
 
+@pytest.mark.long
 def test_the_log_tells_what_is_served_and_what_happens_to_groups(tmp_path: Path) -> None:
     with running(tmp_path / "data", *SETTINGS, with_http=True) as daemon:
         (serving,) = lines(tmp_path, "serving")

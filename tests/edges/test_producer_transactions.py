@@ -18,7 +18,7 @@ from muster import (
 from tests.edges.musterd import within
 from tests.edges.transactional_kafka import committed_values
 
-pytestmark = pytest.mark.xdist_group("kafka with transactions")  # one broker for all
+pytestmark = [pytest.mark.xdist_group("kafka with transactions"), pytest.mark.long]  # one broker for all
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(where: str, name: str) -> None:

@@ -77,6 +77,7 @@ def test_commits_of_a_library(library: Library, daemon: Daemon) -> None:
     assert recognized(daemon) >= COMMITS - READ_FIRST
 
 
+@pytest.mark.long
 def test_commits_of_kafkas_own_consumer(daemon: Daemon, writes: None) -> None:
     try:
         java = [builds.java(), f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}"]

@@ -15,7 +15,7 @@ from tests.edges.test_tls_kafka import NAME, Kafka, kafka
 
 __all__ = ["kafka"]  # a fixture
 
-pytestmark = [pytest.mark.xdist_group("kafka with tls"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("kafka with tls"), pytest.mark.long, pytest.mark.timeout(180)]
 WAIT_S = 30.0
 
 

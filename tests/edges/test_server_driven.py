@@ -160,6 +160,7 @@ def make_topics(daemon: Daemon, *names: str) -> None:
         connection.ask(CreateTopics(tuple(CreatableTopic(name, 1, 1) for name in names)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_coordinator_matches_a_pattern_for_a_consumer_in_threads(daemon: Daemon, dialect: str) -> None:
     name = f"re-{dialect}-{os.getpid()}"

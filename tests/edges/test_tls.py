@@ -186,6 +186,7 @@ def test_a_client_without_tls_is_cut_off_with_a_line_and_no_other_is(daemon: Dae
     assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_handshakes_that_are_never_finished_hold_nobody_up_and_end(daemon: Daemon, folder: Folder) -> None:
     with ExitStack() as sockets:
         halves = [open_half(sockets, daemon.kafka_port) for _ in range(200)]

@@ -1,6 +1,7 @@
 """In front of brokers that speak TLS, with clients that do or do not; and what is said where the two do not fit.
 The broker is another musterd."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.edges.certificates import Folder
 from tests.edges.musterd import Daemon, free_port, running, within
+from tests.enumerations import some
 
 SSL = "upstream.security.protocol=SSL"
 Settings = dict[str, str | int | float | bool]
@@ -102,8 +104,7 @@ def write_and_read(settings: Settings, count: int = 50, size: int = 50_000, topi
     assert got == values
 
 
-@pytest.mark.parametrize("clients", [True, False], ids=["clients with TLS", "clients without"])
-@pytest.mark.parametrize("brokers", [True, False], ids=["brokers with TLS", "brokers without"])
+@pytest.mark.parametrize(("brokers", "clients"), some(itertools.product((True, False), repeat=2)))
 def test_each_side_speaks_tls_or_not_whatever_the_other_does(pair: Pair, clients: bool, brokers: bool) -> None:
     broker = pair.folder.listening() if brokers else ()
     front = (*((SSL, pair.trusting) if brokers else ()), *(pair.folder.listening() if clients else ()))

@@ -22,7 +22,7 @@ from tests.edges.certificates import Folder
 from tests.edges.musterd import Daemon, free_port, running
 from tests.edges.test_tls_beside import Settings, readiness, reason, write_and_read
 
-pytestmark = pytest.mark.xdist_group("kafka with tls")  # one broker for all
+pytestmark = [pytest.mark.xdist_group("kafka with tls"), pytest.mark.long]  # one broker for all
 _START_S = 60.0
 _PROPERTIES = """
 process.roles=broker,controller

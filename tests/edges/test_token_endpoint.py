@@ -171,6 +171,7 @@ def test_a_producer_with_a_thread_of_its_own_asks_it(daemon: Daemon, provider: P
     assert provider.given == 1
 
 
+@pytest.mark.long
 def test_a_token_is_renewed_before_it_ends_while_it_is_used(daemon: Daemon, provider: Provider, folder: Folder) -> None:
     provider.lifetime_s = 5
     ends_at = time.monotonic() + WAIT_S

@@ -52,6 +52,7 @@ class Flock:
         return {each for member in (*self.living, *self.dead) for each in list(member.got)}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_every_record_of_an_idempotent_producer_is_read_although_members_die(factory: ClientFactory, name: str) -> None:
     factory.create_topic(KAFKA_PYTHON, name, PARTITIONS)
