@@ -34,12 +34,13 @@ NICE = ["nice", "-n", "19"]
 """Runs what has no deadlines in the time that tests with processes leave."""
 MYPY = [*NICE, str(BIN / "mypy")]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
-UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
+UNITS = [*PYTEST, "-n", str(CORES + 1), "--ignore", "tests/edges"]
+"""Those of HTTP wait for a connection's end, so one worker more than processors keeps these at work."""
 LEFT_OUT = ("interop", "simulation", "spark")
 """Folders, besides the edges, that a quick run leaves out."""
 EDGES_CACHE = ".pytest_cache/edges"
 """Folder where pytest notes which of the edges failed: one of their own, since other tests run beside them."""
-ALL_EDGES = [
+EDGES = [
     *PYTEST,
     "--no-loadscope-reorder",  # conftest.py has the order
     "tests/edges",
@@ -49,8 +50,8 @@ ALL_EDGES = [
     "-o",
     f"cache_dir={EDGES_CACHE}",
 ]
-SHORT_EDGES = [*ALL_EDGES, "-m", "not long"]
-"""Clusters of Spark and brokers of Apache Kafka, which need processors, are long; the others mostly wait."""
+SHORT = ["-m", "not long"]
+"""Clusters of Spark and brokers of Apache Kafka, which need processors, are long; the other edges mostly wait."""
 MOST_AGAIN = 5
 """Largest number of failures that can be those of a machine that had no time for a process."""
 FOLDERS = [
@@ -83,16 +84,17 @@ def main(arguments: Sequence[str]) -> int:
         return compiled(options)
     if "--all" in arguments:
         os.environ[VARIABLE] = "all"
-    edges = ALL_EDGES if "--all" in arguments or options else SHORT_EDGES
+    is_whole = "--all" in arguments or bool(options)
+    chosen = options if is_whole else SHORT
     if any(ran(name, command) for name, command in LINT.items()):
         return 1
     if "--quick" in arguments:
         os.environ[VARIABLE] = "tenth"
-        return ran("quick tests", [*UNITS, *(f"--ignore=tests/{folder}" for folder in LEFT_OUT), *options])
-    with beside("mypy", MYPY) as mypy, beside("tests", [*NICE, *UNITS, *options]) as units:
-        if edges is ALL_EDGES:
+        return ran("quick tests", [*UNITS, *(f"--ignore=tests/{folder}" for folder in LEFT_OUT), *chosen])
+    with beside("mypy", MYPY) as mypy, beside("tests", [*NICE, *UNITS, *chosen]) as units:
+        if is_whole:
             units.wait()  # clusters of Spark need all processors
-        edges_code = ran("tests/edges", [*edges, *options])
+        edges_code = ran("tests/edges", [*EDGES, *chosen])
         codes = [units.ended(), edges_code]
         mypy_code = mypy.ended()
     if edges_code == pytest.ExitCode.TESTS_FAILED:

@@ -210,6 +210,7 @@ def test_a_killed_member_is_named_within_its_session(scene: Scene) -> None:
     assert len(scene.page()["members"]) == 2, "its session is not over"
 
 
+@pytest.mark.long
 def test_a_stopped_member_is_named_after_half_its_session(scene: Scene) -> None:
     first, second = (scene.member(client, session_timeout_ms=3 * SESSION_MS) for client in ("app-1", "app-2"))
     scene.settle(first, second)

@@ -101,6 +101,7 @@ def basic(password: str, user: str = logins.ROOT) -> str:
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 
+@pytest.mark.long
 def test_no_secret_is_in_a_log_a_page_or_the_list_of_processes(daemon: Daemon) -> None:
     seen = ["".join(muster(daemon, "users", "create", "billing", typed=f"{TYPED}\n"))]
     seen += muster(daemon, "users", "list")

@@ -138,6 +138,7 @@ def test_a_broker_signed_by_a_stranger_is_not_believed(pair: Pair) -> None:
         assert "(upstream.ssl.ca.location)" in why_not(pair)
 
 
+@pytest.mark.long
 def test_a_broker_with_a_certificate_for_another_host_is_not_believed_unless_that_is_wanted(pair: Pair) -> None:
     pair.folder.issue(name="broker-1.example.net")
     with pair.start(pair.folder.listening(), (SSL, pair.trusting)):
@@ -152,6 +153,7 @@ def test_a_broker_that_wants_a_certificate_of_ours_is_said_to(pair: Pair) -> Non
         assert "upstream.ssl.certificate.location" in why_not(pair)
 
 
+@pytest.mark.long
 def test_the_wrong_protocol_is_named(pair: Pair) -> None:
     with pair.start(pair.folder.listening(), ()):
         assert "upstream.security.protocol" in why_not(pair)
@@ -173,6 +175,7 @@ def test_what_cannot_be_used_towards_brokers_stops_the_start(pair: Pair) -> None
     assert last == "musterd: upstream.ssl.ca.location = gone.pem: cannot be read: No such file or directory"
 
 
+@pytest.mark.long
 def test_a_client_whose_broker_is_not_believed_is_sent_away(pair: Pair) -> None:
     with pair.start(pair.folder.listening(), (SSL, pair.trusting)):
         AdminClient(pair.client(tls=False)).list_topics(timeout=60)

@@ -203,6 +203,7 @@ def _setting(name: str, value: str) -> IncrementalAlterConfigs:
     return IncrementalAlterConfigs((AlterConfigsResource(ResourceType.GROUP, "g", change),))
 
 
+@pytest.mark.long
 def test_nodes_that_answer_at_once_and_nodes_that_do_not_do_the_same() -> None:
     seeds = some(range(60))
     assert sum(map(_play, seeds)) > 10 * len(seeds), "hardly any heartbeat was answered at once"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from random import Random
 
+import pytest
+
 from diagnosis.problem import GroupProblem
 from tests.enumerations import worlds_of
 from tests.node.operated import BEAT_MS, DiagnosisRig, SimMember
@@ -52,6 +54,7 @@ class Fleet:
             self._members[0].commit(offset, partition)
 
 
+@pytest.mark.long
 async def test_a_day_of_deploys_of_a_thousand_groups_raises_nothing() -> None:
     rig = DiagnosisRig(PARTITIONS)
     rounds = Rounds(rig)

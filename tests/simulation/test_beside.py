@@ -51,6 +51,7 @@ def test_a_part_of_a_seed_happens_as_it_did_in_the_whole() -> None:
     assert worlds[0].trace() == worlds[1].trace()
 
 
+@pytest.mark.long
 def test_a_trace_does_not_depend_on_the_hash_seed() -> None:
     assert len({_trace_under(hash_seed) for hash_seed in ("1", "2")}) == 1
 

@@ -45,6 +45,7 @@ def test_a_trace_does_not_depend_on_how_often_the_log_is_replayed() -> None:
     assert run_one(7, replay_every=1_000_000)[1] == run_one(7)[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [3, 11])
 def test_a_trace_does_not_depend_on_the_hash_seed(seed: int) -> None:
     traces = {_trace_under(hash_seed, seed) for hash_seed in ("1", "2")}

@@ -120,6 +120,6 @@ RULES: dict[type[ClusterShard], tuple[int, tuple[str, ...]]] = {
     WithoutKeepAlive: (0, ("fall_silent",)),
     WithoutRelease: (0, ("cut",)),
     WithoutFenceByHand: (3, ("cut_from_group", "kill")),
-    WithoutEndOfHandOver: (0, ("stop", "cut")),
+    WithoutEndOfHandOver: (6, ("stop", "cut")),
 }
 """A seed, and faults, by which each is found soon."""
