@@ -35,7 +35,7 @@ NICE = ["nice", "-n", "19"]
 MYPY = [*NICE, str(BIN / "mypy")]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
 UNITS = [*PYTEST, "-n", str(CORES + 1), "--ignore", "tests/edges"]
-"""Those of HTTP wait for a connection's end, so one worker more than processors keeps these at work."""
+"""One worker more than processors, since tests of HTTP wait for the ends of connections."""
 LEFT_OUT = ("interop", "simulation", "spark")
 """Folders, besides the edges, that a quick run leaves out."""
 EDGES_CACHE = ".pytest_cache/edges"
