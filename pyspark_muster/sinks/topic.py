@@ -18,8 +18,14 @@ from pyspark_muster.sinks.bounds import Bounds, Positions, new_rows, positions_a
 
 _CONTENT = ("key", "value", "headers")
 _TIMEOUT_S = 120.0
-_SUPERSEDED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-"""Errors of a writer after whose begin another one has begun."""
+_SUPERSEDED = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+)
+"""Errors of a writer after whose begin another one has begun. Apache Kafka 4.3.1 answers EndTxn with the last of them
+while the other's InitProducerId is being written: an IllegalStateException, before anything is committed."""
 _MOST_TRIES = 50
 
 

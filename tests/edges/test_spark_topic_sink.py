@@ -106,6 +106,28 @@ def test_what_another_try_does_not_mend_is_raised_at_once(
     assert len(tries) == 1
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProducerFenced(ErrorCode.PRODUCER_FENCED, "another has begun"),
+        TransactionFailed(ErrorCode.UNKNOWN_SERVER_ERROR, "another begins"),  # Apache Kafka 4.3.1 answers EndTxn so
+    ],
+)
+def test_a_writer_that_another_supersedes_writes_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, error: Refused
+) -> None:
+    tries = []
+
+    def fail_once(*arguments: object) -> None:
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise error
+
+    monkeypatch.setattr(TopicSink, "_write", fail_once)
+    TopicSink("kafka://127.0.0.1:1", "out", sink="sink").write(rows(spark, "x", 0, 3))
+    assert len(tries) == 2
+
+
 def test_a_batch_without_the_columns_is_refused(spark: SparkSession, where: str, name: str) -> None:
     sink = TopicSink(where, f"{name}-out", sink=f"{name}-sink")
     with pytest.raises(ValueError, match="the column value is missing"):
