@@ -192,7 +192,8 @@ class Comparison:
         if request.server_assignor is not None:
             self._assignors[group].add(request.server_assignor)
         is_known = (group, member_id) in self._instances or (group, request.instance_id) in self._balanced
-        self._unmatched[group] |= is_known and self._matches_nothing(request.subscribed_topic_regex)
+        if is_known and request.member_epoch >= JOINING:  # a member that leaves subscribes to nothing
+            self._unmatched[group] |= self._matches_nothing(request.subscribed_topic_regex)
         if request.member_epoch == LEAVING:
             self._instances.pop((group, member_id), None)
         elif request.member_epoch == JOINING:

@@ -489,8 +489,9 @@ BEHIND = (BEAT, told(4, 0), told(5, 0, 1))
         ((OVER, (MATCHES, told(5, 0), told(5, 0))), False),
         ((OVER, (UNMATCHED, *[ConsumerGroupHeartbeatReply(ErrorCode.FENCED_MEMBER_EPOCH)] * 2)), False),
         (((MemberBeat(version=1, epoch=Epoch.JOIN, regex="nothing.*"), told(4, 0), told(4, 0)),), False),
+        ((OVER, (MemberBeat(version=1, epoch=Epoch.LEAVE, wrong="bad pattern"), told(-1), told(-1))), False),
     ],
-    ids=["changes to it", "changes to another", "is refused", "joins with it"],
+    ids=["changes to it", "changes to another", "is refused", "joins with it", "leaves with a bad one"],
 )
 def test_musterd_is_expected_to_be_an_epoch_ahead_once_a_member_matches_nothing(
     steps: tuple[tuple[Ask, Message, Message], ...], is_explained: bool
