@@ -321,10 +321,11 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         (List(version=5), "groups.group_state", "Assigning", "Stable"),
         (DeleteOffsets(version=0), "topics.partitions.error_code", "NONE", "GROUP_SUBSCRIBED_TO_TOPIC"),
         (Join(version=7), "member_id", "c5-e", ""),
+        (Join(version=9), "generation_id", 4, 3),
     ],
 )
 def test_who_looks_on_sees_that_kafka_removed_a_member_that_went_over(
-    ask: Ask, path: str, kafka: str, muster: str
+    ask: Ask, path: str, kafka: str | int, muster: str | int
 ) -> None:
     rules = SUITES["consumer"].rules
     found = first_that_holds(case(ask, path, kafka, muster, went_over=True), rules)

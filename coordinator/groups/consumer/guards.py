@@ -81,7 +81,10 @@ def is_current_epoch(group: ConsumerGroup, event: ConsumerBeat) -> Answer:
 def _owns_only(assigned: Assigned, request: ConsumerGroupHeartbeat) -> bool:
     if request.topic_partitions is None:
         return False
-    return all(assigned.get(one.topic_id, {}).keys() >= set(one.partitions) for one in request.topic_partitions)
+    return all(
+        one.topic_id in assigned and assigned[one.topic_id].keys() >= set(one.partitions)
+        for one in request.topic_partitions
+    )
 
 
 def pattern_is_valid(group: ConsumerGroup, event: ConsumerJoin | ConsumerBeat) -> Answer:

@@ -104,7 +104,8 @@ def _went_over(case: Case) -> bool:
     may be classic then: it names the member that it does not know."""
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
     is_classic = isinstance(case.ask, Join) and case.unlike.path == "member_id" and not case.unlike.muster
-    return case.facts.went_over and (is_gone or is_classic or isinstance(case.ask, _TELL_EPOCHS))
+    is_later = isinstance(case.ask, Join) and case.unlike.path == "generation_id"
+    return case.facts.went_over and (is_gone or is_classic or is_later or isinstance(case.ask, _TELL_EPOCHS))
 
 
 def _joined_again(case: Case) -> bool:

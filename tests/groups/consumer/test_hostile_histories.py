@@ -113,7 +113,8 @@ def accepts_epoch(current: Current, request: ConsumerGroupHeartbeat) -> bool:
         return False
     claims = request.topic_partitions
     return claims is not None and all(
-        number in current.assigned.get(one.topic_id, {}) for one in claims for number in one.partitions
+        one.topic_id in current.assigned and set(one.partitions) <= current.assigned[one.topic_id].keys()
+        for one in claims
     )
 
 

@@ -185,6 +185,7 @@ def test_scenario_19_the_epoch_before_is_accepted_if_the_reply_was_lost() -> Non
     assert rig.seen("A", 2, "T0,1") == (0, 3, None)
     assert rig.seen("A", 2, "T0,1,2")[0] == FENCED
     assert rig.seen("A", 2, "") == (0, 3, None)
+    assert rig.seen("A", 2, "U")[0] == FENCED, "a topic of which it has nothing"
 
 
 def test_scenario_20_claims_are_ignored_at_the_current_epoch() -> None:
