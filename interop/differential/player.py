@@ -17,13 +17,13 @@ from interop.differential.allowed import RULES, Rule
 from interop.differential.answers import Unlike
 from interop.differential.comparing import Comparison, Seen
 from interop.differential.connections import Connections
-from interop.differential.consumer.steps import SETTINGS, Configure, Follow, MemberBeat
+from interop.differential.consumer.steps import Configure, DescribeMembers, Follow, MemberBeat, ShowSettings
 from interop.differential.exchanges import Exchange, Server, Side, is_own
 from interop.differential.steps import Ask, GoOn, History, Join, Restart, Step, Sync, Wait
 from interop.differential.views import GROUPS, TICK_MS, Generation, Phase, Who
 from protocol.messages import Message
-from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
-from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply
+from protocol.messages.configs import DescribeConfigsReply
+from protocol.messages.consumer_groups import ConsumerGroupDescribeReply
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 
 TICK_S = TICK_MS / 1_000
@@ -231,15 +231,15 @@ class Player:
 
     @staticmethod
     async def _settings(side: Side, group: int) -> object:
-        resource = DescribeConfigsResource(ResourceType.GROUP, side.members[0][group].group_id, SETTINGS)
-        answer = await side.connections.call("barrier", DescribeConfigs((resource,)), 4)
+        asked = ShowSettings(version=4)
+        answer = await side.connections.call("barrier", asked.request(side.members[0][group]), asked.version)
         assert isinstance(answer, DescribeConfigsReply)
         return sorted((one.name, one.value) for one in answer.results[0].configs)
 
     @staticmethod
     async def _epoch(side: Side, group: int) -> object:
-        asked = ConsumerGroupDescribe((side.members[0][group].group_id,))
-        answer = await side.connections.call("barrier", asked, 0)
+        asked = DescribeMembers(version=0, group=group)
+        answer = await side.connections.call("barrier", asked.request(side.members[0][group]), asked.version)
         assert isinstance(answer, ConsumerGroupDescribeReply)
         return answer.groups[0].group_epoch
 

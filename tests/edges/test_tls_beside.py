@@ -104,7 +104,11 @@ def write_and_read(settings: Settings, count: int = 50, size: int = 50_000, topi
     assert got == values
 
 
-@pytest.mark.parametrize(("brokers", "clients"), some(itertools.product((True, False), repeat=2)))
+@pytest.mark.parametrize(
+    ("brokers", "clients"),
+    some(itertools.product((True, False), repeat=2)),
+    ids=lambda speaks_tls: "with TLS" if speaks_tls else "without",
+)
 def test_each_side_speaks_tls_or_not_whatever_the_other_does(pair: Pair, clients: bool, brokers: bool) -> None:
     broker = pair.folder.listening() if brokers else ()
     front = (*((SSL, pair.trusting) if brokers else ()), *(pair.folder.listening() if clients else ()))
