@@ -24,6 +24,8 @@ def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
     driven = [group.consumer for group in core.directory.values() if group.consumer is not None]
     waits = sum(map(_waits, groups)) + core.fetches.watched + asked
     waits += _TIMERS_A_MEMBER * sum([len(group.members) for group in driven])
+    balanced = [group.balanced for group in core.directory.values() if group.balanced is not None]
+    waits += sum([len(group.members) for group in balanced])  # a lease of each
     waits += core.purgatory.by_kind.get("produce", 0)
     # A connection waits for one thing at most: the refusal of its login, or the end of its throttling.
     waits += min(sum([core.purgatory.by_kind.get(kind, 0) for kind in ("login", "throttle")]), len(core.connections))
