@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.handlers.table import HANDLERS
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.messages import LONGEST_GROUP_ID, Message
@@ -23,20 +24,27 @@ from protocol.messages.balanced import (
     StartMember,
     UnregisterPartitions,
 )
+from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupHeartbeat
+from protocol.messages.data import Fetch
 from protocol.messages.groups import (
+    ApplyOffsets,
     DeleteGroups,
     DescribeGroups,
     Heartbeat,
+    HoldGroup,
     JoinGroup,
     JoinProtocol,
     LeaveGroup,
     LeavingMember,
     ListNotes,
+    ListRefusals,
+    OffsetChange,
     SyncGroup,
 )
 from protocol.messages.node import FindCoordinator
 from protocol.messages.offsets import (
     DescribeExpiry,
+    ListGroupOffsets,
     OffsetCommit,
     OffsetCommitPartition,
     OffsetCommitTopic,
@@ -47,6 +55,7 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
 )
 from protocol.messages.ownership import ClaimItem, ClaimPartitions, DescribeOwnership, ReleasePartitions
+from protocol.messages.reports import DrainMembers, ReportMember
 from tests.node.node_rig import NodeRig
 from tests.node.test_kafka import KafkaNodeRig, Peer
 
@@ -55,6 +64,8 @@ VERY_LONG = "g" * 40_000
 """Longer than old versions can say."""
 
 COMMITTED = (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 1),)),)
+REFUSE_NO_ID = {Fetch, ListGroupOffsets, ListRefusals}
+"""A Fetch names the group of a grant, and lists tell of those of the named groups that are here."""
 
 
 def requests(group_id: str) -> Iterator[Message]:
@@ -68,6 +79,10 @@ def requests(group_id: str) -> Iterator[Message]:
     yield OffsetCommit(group_id, COMMITTED)
     yield OffsetFetch((OffsetFetchGroup(group_id, (OffsetFetchTopic("orders", (0,)),)),))
     yield OffsetDelete(group_id, (OffsetDeleteTopic("orders", (0,)),))
+    yield ConsumerGroupHeartbeat(
+        group_id, "m", rebalance_timeout_ms=10_000, subscribed_topic_names=("orders",), topic_partitions=()
+    )
+    yield ConsumerGroupDescribe((group_id,))
 
 
 def native_requests(group_id: str) -> Iterator[Message]:
@@ -87,6 +102,10 @@ def native_requests(group_id: str) -> Iterator[Message]:
     yield LeaveMember(group_id, "c", 1)
     yield DescribeBalanced((group_id,))
     yield ConsumeFromMax((group_id,))
+    yield ApplyOffsets(group_id, (OffsetChange("orders", 0, -1, 5),))
+    yield HoldGroup(group_id, 1_000)
+    yield ReportMember(group_id, "m")
+    yield DrainMembers(group_id, ("m",))
 
 
 def codes(value: Any) -> set[ErrorCode]:
@@ -107,6 +126,12 @@ def named(message: Message) -> str:
 def is_ever_flexible(message: Message) -> bool:
     request = BY_MESSAGE[type(message)].request
     return request.flexible <= request.newest
+
+
+def test_every_request_with_a_group_id_is_sent_here() -> None:
+    names = {"group_id", "group_ids", "groups", "groups_names", "coordinator_keys"}
+    asked = {message for message in HANDLERS if names & set(message.__struct_fields__)}
+    assert asked - REFUSE_NO_ID == {type(message) for message in native_requests("g")}
 
 
 @pytest.mark.parametrize("message", [*native_requests(LONG), *native_requests(VERY_LONG)], ids=named)
