@@ -75,6 +75,24 @@ def test_a_member_is_seen_from_every_side(daemon: Daemon) -> None:
     assert [note["cause"] for note in notes][:2] == ["member joined", "rebalance completed"]
 
 
+def test_waits_in_the_purgatory_are_told_by_kind(daemon: Daemon) -> None:
+    def waits(kind: str) -> float:
+        start = f'muster_purgatory_operations{{kind="{kind}"}} '
+        return sum(
+            [float(line[len(start) :]) for line in get(daemon, "/metrics").splitlines() if line.startswith(start)]
+        )
+
+    with (
+        Consumer(daemon.bootstrap, "waits-classic") as classic,
+        Consumer(daemon.bootstrap, "waits-server-driven", group_protocol="consumer") as driven,
+    ):
+        for consumer in (classic, driven):
+            consumer.subscribe(["flights"])
+            assert within(10, lambda one=consumer: one.poll(0.1) or one.assignment)
+        assert (waits("heartbeat"), waits("consumer session")) == (1, 1)
+    assert within(10, lambda: not waits("heartbeat") and not waits("consumer session"))
+
+
 def test_a_group_nobody_knows_is_a_404(daemon: Daemon) -> None:
     cluster = page(daemon, "/v3/clusters")["data"][0]["metadata"]["self"]
 
