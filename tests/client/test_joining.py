@@ -288,13 +288,20 @@ def test_what_refuses_a_member_is_raised_by_its_kind_with_the_code_and_the_name_
 
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID])
 @pytest.mark.parametrize("reason", ["", SENTENCE], ids=["a code alone", "a code and words"])
-def test_a_heartbeat_refused_for_good_names_the_group(code: ErrorCode, reason: str) -> None:
-    rig = MemberRig(group_instance_id="instance").steady(P0).pass_time(3_000)
-    (fatal,) = rig.answer(ErrorReply(code, reason), "Heartbeat").told
-    assert isinstance(fatal, Fatal)
-    assert fatal.error_code == code
-    assert f"group {GROUP}" in fatal.reason
-    assert reason in fatal.reason
+def test_a_heartbeat_refused_for_good_is_raised_by_its_kind_and_names_the_group(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, reason: str
+) -> None:
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t", group_instance_id="instance")
+    consumer.poll(5.0)
+    assert consumer.assignment
+    rig.script = lambda _who, message: ErrorReply(code, reason) if type(message).__name__ == "Heartbeat" else None
+    with pytest.raises(GroupRefused) as refused:
+        consumer.poll(10.0)
+    assert type(refused.value) is (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)
+    assert refused.value.error_code == code
+    assert f"group {GROUP}" in str(refused.value)
+    assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize(
