@@ -140,8 +140,8 @@ class KafkaDialect:
 
 
 class _KeptReply:
-    """Last reply to a commit or a heartbeat, kept since the next one is mostly the same. `tail`: its bytes behind the
-    correlation id."""
+    """Last reply to an OffsetCommit or a ConsumerGroupHeartbeat, kept since the next is mostly the same. `tail`: its
+    bytes behind the correlation id."""
 
     __slots__ = ("codec", "reply", "size", "tail")
 
@@ -185,8 +185,10 @@ class _KeptCommit:
 
 
 class KafkaSession:
-    """The server's side of one connection. An idle one keeps no receive buffer, only its last repeated request and its
-    last commit, with their replies: 1 KiB each at most as bytes."""
+    """The server's side of one connection. An idle one keeps no receive buffer. It keeps its last heartbeat or
+    OffsetFetch as bytes and decoded, its last OffsetCommit decoded and, from the second of one size on, the bytes
+    between its offsets, and its last replies to a ConsumerGroupHeartbeat and to an OffsetCommit: 1 KiB each at most as
+    bytes."""
 
     __slots__ = (
         "_kept_commit",
