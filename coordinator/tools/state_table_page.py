@@ -1,6 +1,7 @@
 """Prints the state tables of all kinds of groups: `make table` writes docs/state-table.md, which a test compares."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -16,7 +17,8 @@ _HEAD = """# State tables
 
 Printed from the tables of `coordinator/groups/` by `make table`. A row is an event, a cell what it does in a state.
 Guards run first, in their order; Dead answers before them. `-` ignores the event. Rows in italics are read-only: they
-change nothing that lasts. Rows in bold are append-only: records and a reply, and nothing else follows."""
+change nothing that lasts. Rows in bold are append-only: records and a reply, and nothing else follows. Functions of one
+table that share a name are printed with their modules."""
 
 _CLASSIC = """
 ## Classic groups
@@ -59,7 +61,9 @@ def page() -> str:
 
 def _part(head: str, table: StateTable[Any], moves: Mapping[Any, frozenset[Any]], titles: list[str]) -> list[str]:
     lines = [head, "", f"| event | guards | {' | '.join(titles)} |", f"|{'---|' * (len(titles) + 2)}"]
-    lines += [_line(row) for path in Path for row in table.on(path)]
+    rows = [row for path in Path for row in table.on(path)]
+    names = _names(rows)
+    lines += [_line(row, names) for row in rows]
     lines += ["", "| from | to |", "|---|---|"]
     for state, targets in moves.items():
         lines.append(f"| {titles[state]} | {_titles_of(targets, titles)} |")
@@ -70,20 +74,48 @@ def _titles_of(states: frozenset[IntEnum], titles: list[str]) -> str:
     return ", ".join(titles[state] for state in sorted(states))
 
 
-def _line(row: Row) -> str:
-    mark = _MARKS[row.path]
-    guards = ", ".join(_name(guard) + (f" else {_name(instead)}" if instead else "") for guard, instead in row.guards)
-    return f"| {mark}{row.event.__name__}{mark} | {guards} | {' | '.join(map(_cell, row.cells))} |"
+def _names(rows: list[Row]) -> Mapping[Callable[..., Any], str]:
+    """Return what is printed for each function: its name, and its module's if another one has the same name."""
+    sharing: defaultdict[str, set[Callable[..., Any]]] = defaultdict(set)
+    for row in rows:
+        for function in _functions(row):
+            sharing[_name(function)].add(function)
+    return {
+        function: name if len(functions) == 1 else f"{_module(function)}.{name}"
+        for name, functions in sharing.items()
+        for function in functions
+    }
+
+
+def _functions(row: Row) -> Iterator[Callable[..., Any]]:
+    for guard, instead in row.guards:
+        yield guard
+        if instead:
+            yield instead
+    yield from (cell for cell in row.cells if not isinstance(cell, reject))
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return f"`{getattr(function, '__name__', function)}`"
+    return str(getattr(function, "__name__", function))
 
 
-def _cell(cell: Callable[..., Any]) -> str:
+def _module(function: Callable[..., Any]) -> str:
+    """Return the module below its kind of group."""
+    return function.__module__.removeprefix("coordinator.groups.").partition(".")[2]
+
+
+def _line(row: Row, names: Mapping[Callable[..., Any], str]) -> str:
+    mark = _MARKS[row.path]
+    guards = ", ".join(
+        f"`{names[guard]}`" + (f" else `{names[instead]}`" if instead else "") for guard, instead in row.guards
+    )
+    return f"| {mark}{row.event.__name__}{mark} | {guards} | {' | '.join(_cell(cell, names) for cell in row.cells)} |"
+
+
+def _cell(cell: Callable[..., Any], names: Mapping[Callable[..., Any], str]) -> str:
     if cell is ignore:
         return "-"
-    return cell.error_code.name if isinstance(cell, reject) else _name(cell)
+    return cell.error_code.name if isinstance(cell, reject) else f"`{names[cell]}`"
 
 
 if __name__ == "__main__":
