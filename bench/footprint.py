@@ -1,6 +1,6 @@
-"""Bytes that a connection and a member take, at a node by itself: `python -m bench footprint`. They are those of
-Python's objects, by `tracemalloc`: sockets, the loop's transports and the allocator's gaps are not in it. What a whole
-process grows by is a figure of `idle`.
+"""Bytes that a node by itself allocates for a connection and a member: `python -m bench footprint`. They are those of
+Python's objects, by `tracemalloc`, the group's committed offsets included: sockets, the loop's transports and the
+allocator's gaps are not in it. What a whole process grows by is a figure of `idle`.
 """
 
 import gc

@@ -19,7 +19,7 @@ Value = str | int | float | None
 
 
 class Options(NamedTuple):
-    """Extent of the measurements. All figures are medians over `rounds`."""
+    """Extent of the measurements. Figures are medians over `rounds`, unless a scenario has rounds of its own."""
 
     rounds: int = 3
     seconds: float = 1.0
