@@ -2,11 +2,12 @@
 No server runs here."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interop.differential.allowed import Case, Rule, first_that_holds
+from interop.differential.allowed import RULES, Case, Rule, first_that_holds
 from interop.differential.answers import UNANSWERED, Unlike, brief
 from interop.differential.comparing import Comparison, Seen
 from interop.differential.connections import Connections
@@ -400,6 +401,28 @@ def test_a_rule_allows_what_it_is_for_and_nothing_beside_it(rule: Rule) -> None:
     rules = SUITES["consumer"].rules
     assert first_that_holds(allowed, rules) is rule
     assert first_that_holds(forbidden, rules) is None
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "kafka-differences.md"
+WHERE, ALLOWED, NOT_COMPARED = "where", "rule", "not compared"
+
+
+def table(title: str) -> list[tuple[str, str]]:
+    """Return the first two cells of each row of the page's table whose first column has this title."""
+    _before, _, rest = PAGE.read_text().partition(f"\n| {title} |")
+    rows = rest.partition("\n\n")[0].splitlines()[2:]
+    return [(cells[0].strip(), cells[1].strip()) for cells in (row.strip("|").split("|") for row in rows)]
+
+
+def test_every_rule_has_a_row_among_the_differences_and_every_row_of_them_a_rule() -> None:
+    named = [name for title in (ALLOWED, NOT_COMPARED) for name, _ in table(title)]
+    assert sorted(named) == sorted(rule.name for rule in (*RULES, *CONSUMER_RULES))
+
+
+def test_a_rule_allows_a_row_that_the_page_has_or_says_why_it_compares_nothing() -> None:
+    rows = {where for where, _ in table(WHERE)}
+    assert {row for _, row in table(ALLOWED)} - rows == set()
+    assert all(reason for _, reason in table(NOT_COMPARED))
 
 
 # --- what is learnt of a group ---
