@@ -2,8 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from coordinator.groups.classic.group_states import GroupState
 from coordinator.node.events import Stopping
+from coordinator.records.codec import decode
+from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
+from coordinator.records.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone
 from coordinator.runtime.group import Group
 from protocol.consumer_protocol import (
     Assignment,
@@ -44,10 +49,13 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchReply,
 )
+from protocol.record_batch import decode_batch
 from tests.groups.checks import check_counts, check_kinds
 from tests.node.node_rig import NodeRig
 from tests.simulation.disk import SimDisk
 from tests.simulation.replay import compare_with_replay
+
+_NUMBERS = {"ConsumerGroupRecord": 3, "ConsumerMemberRecord": 5, "TargetRecord": 6, "MemberTargetRecord": 7}
 
 
 class Rig:
@@ -220,3 +228,34 @@ def told(rig: Rig, reply: ConsumerGroupHeartbeatReply) -> dict[bytes, tuple[int,
     if reply.assignment is None:
         return None
     return {one.topic_id: one.partitions for one in reply.assignment.topic_partitions}
+
+
+class Batches:
+    """Records about the group that its shard wrote, by batch: `k5 k3`, and `-k5` for a tombstone."""
+
+    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.written: list[str] = []
+        shard, _group = rig.node_rig.node.core.find("g")
+        append = shard.log.append
+
+        def appended(batch: bytes, **options: Any) -> Any:
+            records = [decode(one.key, one.value) for one in decode_batch(batch)]
+            if not isinstance(records[0], CommittedOffset):
+                self.written.append(" ".join(map(_number, records)))
+            return append(batch, **options)
+
+        monkeypatch.setattr(shard.log, "append", appended)
+
+    def take(self) -> list[str]:
+        written, self.written = self.written, []
+        return written
+
+
+def _number(record: Any) -> str:
+    if isinstance(record, ConsumerTombstone):
+        return f"-k{record.key.value}"
+    if isinstance(record, GroupTombstone | GroupMetadata):
+        return "-k2" if isinstance(record, GroupTombstone) else "k2"
+    if isinstance(record, OffsetTombstone):
+        return "-k1"
+    return f"k{_NUMBERS.get(type(record).__name__, ConsumerKey.ASSIGNMENT.value)}"

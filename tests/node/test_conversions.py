@@ -8,9 +8,8 @@ import pytest
 from coordinator.clock import Moment
 from coordinator.config.keys import MigrationPolicy
 from coordinator.groups.classic.group_states import GroupState
-from coordinator.records.codec import decode
-from coordinator.records.consumer_records import ConsumerKey, ConsumerTombstone
-from coordinator.records.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone, ShardRecord
+from coordinator.records.consumer_records import ConsumerTombstone
+from coordinator.records.records import GroupTombstone, OffsetTombstone, ShardRecord
 from coordinator.runtime.group import GroupKind
 from coordinator.runtime.kinds.commit_checks import as_simple
 from coordinator.runtime.kinds.conversions import to_classic
@@ -27,41 +26,10 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
-from protocol.record_batch import decode_batch
-from tests.node.consumer_rig import Rig, decoded, encoded
+from tests.node.consumer_rig import Batches, Rig, decoded, encoded
 from tests.node.node_rig import NO_ROOM
 
 UNKNOWN, ILLEGAL, REJOIN = 25, 22, 27
-_NUMBERS = {"ConsumerGroupRecord": 3, "ConsumerMemberRecord": 5, "TargetRecord": 6, "MemberTargetRecord": 7}
-
-
-class Batches:
-    """Records about the group that its shard wrote, by batch: `k5 k3`, and `-k5` for a tombstone."""
-
-    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.written: list[str] = []
-        shard, _group = rig.node_rig.node.core.find("g")
-        append = shard.log.append
-
-        def appended(batch: bytes, **options: Any) -> Any:
-            records = [decode(one.key, one.value) for one in decode_batch(batch)]
-            if not isinstance(records[0], CommittedOffset):
-                self.written.append(" ".join(map(_number, records)))
-            return append(batch, **options)
-
-        monkeypatch.setattr(shard.log, "append", appended)
-
-    def take(self) -> list[str]:
-        written, self.written = self.written, []
-        return written
-
-
-def _number(record: Any) -> str:
-    if isinstance(record, ConsumerTombstone):
-        return f"-k{record.key.value}"
-    if isinstance(record, GroupTombstone | GroupMetadata):
-        return "-k2" if isinstance(record, GroupTombstone) else "k2"
-    return f"k{_NUMBERS.get(type(record).__name__, ConsumerKey.ASSIGNMENT.value)}"
 
 
 def classic_pair(**settings: Any) -> Rig:
