@@ -1,5 +1,6 @@
 """The scenarios of the consumer (docs/spec/consumer-client.md#H.1 to #H.99) and of client-balanced groups
-(docs/spec/client-balanced-groups.md#17), each with the one test that bears its number.
+(docs/spec/client-balanced-groups.md#17), each with the one test that bears its number. The page has those of
+server-driven groups, too (`tests/groups/consumer/scenarios.py`).
 
 python -m tests.client.scenarios        prints docs/scenarios.md
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.client.balanced import scenarios as balanced
+from tests.groups.consumer import scenarios as server_driven
 
 ROOT = Path(__file__).parents[2]
 
@@ -218,10 +220,12 @@ def page() -> str:
         "# Scenarios",
         "",
         "Printed from the tests by `make scenarios`: each number is a scenario, and has one test, which asserts what",
-        "is said here. Those of `tests/client/` and `tests/groups/` run on a simulated clock and network.",
+        "is said here; those of server-driven groups may have several, and are quoted from their specification, which",
+        "explains the letters. Tests of `tests/client/` and `tests/groups/` run on a simulated clock and network.",
     ]
     for series, themes in SERIES.items():
         lines += ["", f"## {_TITLES[series]}", *_part(series, themes)]
+    lines += ["", f"## {server_driven.TITLE}", *server_driven.part()]
     return "\n".join(lines) + "\n"
 
 
