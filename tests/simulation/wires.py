@@ -8,6 +8,7 @@ import msgspec
 from protocol.apis import BY_MESSAGE
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from protocol.messages.node import FindCoordinator
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
@@ -61,6 +62,12 @@ def draw_dialect(random: Random, *, is_static: bool) -> Dialect:
         least = max(oldest, _OLDEST_WITH_INSTANCE.get(message, 0) if is_static else 0)
         versions[message] = random.randint(least, _BY_NAME.get(message, BY_MESSAGE[message].request.newest))
     return Dialect("kafka", versions)
+
+
+def server_driven_versions(random: Random, *, has_regex: bool) -> dict[type[Message], int]:
+    """Draw the versions in which a member of a server-driven group says what only such members say. Its commits name
+    its epoch from version 9 on, and a regular expression needs version 1 of its heartbeat."""
+    return {ConsumerGroupHeartbeat: 1 if has_regex else random.choice((0, 1)), OffsetCommit: _BY_NAME[OffsetCommit]}
 
 
 class KafkaWire:

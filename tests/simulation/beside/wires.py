@@ -5,7 +5,6 @@ from typing import Any
 
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.data import Fetch, InitProducerId, Produce
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import ApiVersions
@@ -13,7 +12,7 @@ from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
 from protocol.native.client import NativeAnswer, Push
 from tests.simulation.errors import Broken
-from tests.simulation.wires import Dialect, KafkaWire, Wire
+from tests.simulation.wires import Dialect, KafkaWire, Wire, server_driven_versions
 
 _RECORDS: dict[type[Message], tuple[int, int]] = {
     Fetch: (4, 15),
@@ -70,9 +69,8 @@ def server_driven(dialect: Dialect, random: Random, *, has_regex: bool) -> Diale
     if not dialect.versions:
         return dialect
     versions: dict[type[Message], Any] = {
-        ConsumerGroupHeartbeat: 1 if has_regex else random.choice((0, 1)),
+        **server_driven_versions(random, has_regex=has_regex),
         Metadata: max(dialect.versions[Metadata], METADATA_BY_ID),
-        OffsetCommit: 9,
         OffsetFetch: 9,
     }
     return BesideDialect("kafka", dialect.versions | versions)
