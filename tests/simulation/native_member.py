@@ -1,5 +1,5 @@
-"""A simulated member that speaks the native protocol and has one request in flight at a time; requests and answers of
-its kind of group are in subclasses.
+"""A simulated member that has one request in flight at a time, in the native protocol unless it is given another one;
+requests and answers of its kind of group are in subclasses.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from protocol.messages import Message
 from protocol.native.client import NativeAnswer
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
-from tests.simulation.wires import NATIVE
+from tests.simulation.wires import NATIVE, Dialect
 
 SESSION_MS, ACT_MS = 6_000, 150
 
@@ -31,7 +31,6 @@ class NativeMember(Generic[WatcherT]):
     own clock.
     """
 
-    dialect = NATIVE
     give_up_ms = 3_000
     """Wait for an answer that long, then close the connection."""
 
@@ -44,8 +43,9 @@ class NativeMember(Generic[WatcherT]):
         open_link: Callable[..., Link | None],
         watcher: WatcherT,
         seen: Seen,
+        dialect: Dialect = NATIVE,
     ) -> None:
-        self.name, self.instance_id = name, instance_id
+        self.name, self.instance_id, self.dialect = name, instance_id, dialect
         self.running, self.stalled_until_ms = True, -1
         self.syncs_after_ms, self.tamper, self.dies_as_leader = -1, None, False  # what other members have
         self.link: Link | None = None
@@ -53,7 +53,7 @@ class NativeMember(Generic[WatcherT]):
         self.session_from_ms = -SESSION_MS
         self._clock, self._random, self._open_link = clock, random, open_link
         self._watcher, self._seen = watcher, seen
-        self._client = NATIVE.connect(name)
+        self._client = dialect.connect(name)
         self._asked: tuple[int, Message, int] | None = None
         self._leaving = False
         self._unread: list[bytes] = []
@@ -134,7 +134,7 @@ class NativeMember(Generic[WatcherT]):
 
     def _lost_link(self) -> None:
         self.link, self._unread = None, []
-        self._client = NATIVE.connect(self.name)
+        self._client = self.dialect.connect(self.name)
         asked, self._asked = self._asked, None
         self._lost(None if asked is None else asked[1])
 
