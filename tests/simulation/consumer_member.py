@@ -1,6 +1,7 @@
 """A member of a server-driven consumer group in the simulated world: it sends heartbeats, revokes what it is told to
 revoke, at once or later, and drops all when its session expires by its own clock, as Kafka's clients do. Now and then
-it also sends a request with an epoch that it does not have, as a zombie would.
+it also sends a request with an epoch that it does not have, as a zombie would. It speaks the native protocol, where
+pushes tell it to ask at once, or Kafka's.
 """
 
 import re
@@ -21,6 +22,7 @@ from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, Offse
 from tests.simulation.faults import Seen
 from tests.simulation.native_member import SESSION_MS, NativeMember, Watcher
 from tests.simulation.network import Clock, Link
+from tests.simulation.wires import NATIVE, Dialect, server_driven_versions
 
 GROUP = "consumers"
 HEARTBEAT_MS = 1_000
@@ -50,8 +52,21 @@ class ConsumerWatcher(Watcher, Protocol):
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
 
+def draw_dialect(random: Random, kafka: float, *, is_static: bool) -> Dialect:
+    """Draw the dialect of a member; this share of them speaks Kafka's protocol. Nothing is drawn if none does: then a
+    seed is the world that it was when all members were native ones.
+
+    An instance keeps the regular expression that it had (docs/spec/consumer-group-protocol.md#7.2), and cannot clear it
+    in a version that has none."""
+    if not kafka or random.random() >= kafka:
+        return NATIVE
+    return Dialect("kafka", server_driven_versions(random, has_regex=is_static))
+
+
 class ConsumerSim(NativeMember[ConsumerWatcher]):
-    """After a failure its next heartbeat is a full request."""
+    """After a failure its next heartbeat is a full request. In version 0 of Kafka's heartbeat the coordinator makes its
+    id, and it has no regular expression.
+    """
 
     give_up_ms = 2_500
 
@@ -64,23 +79,23 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
         open_link: Callable[..., Link | None],
         watcher: ConsumerWatcher,
         seen: Seen,
+        dialect: Dialect = NATIVE,
     ) -> None:
-        super().__init__(name, instance_id, clock, random, open_link, watcher, seen)
+        super().__init__(name, instance_id, clock, random, open_link, watcher, seen, dialect)
+        is_oldest = dialect.versions.get(ConsumerGroupHeartbeat) == 0
+        self.member_id = "" if is_oldest else name
+        """The id that the coordinator knows it by."""
         self.epoch = JOINING
         self.owned: set[TopicIdPartition] = set()
         self._topics = random.choice(_SUBSCRIPTIONS)
-        self._regex = random.choice(("", "", "alpha|beta", "al.*"))
+        regex = random.choice(("", "", "alpha|beta", "al.*"))
+        self._regex = "" if is_oldest else regex
         self._is_full, self._must_report = True, False
         self._revocation_ms = random.choice(_REVOCATIONS_MS)
         self._goal: tuple[set[TopicIdPartition], int] | None = None
         self._losses = 0  # since it joined: a request that was given up may arrive later than the next one
         self._untrue: Message | None = None
         self._next_ms = self._offset = 0
-
-    @property
-    def member_id(self) -> str:
-        """Return the id that the coordinator knows it by."""
-        return self.name
 
     @property
     def subscribed(self) -> set[str]:
@@ -138,7 +153,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
     def _heartbeat(self, *, epoch: int | None = None, owned: Any = None, **fields: Any) -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
             GROUP,
-            self.name,
+            self.member_id,
             self.epoch if epoch is None else epoch,
             instance_id=self.instance_id,
             topic_partitions=owned,
@@ -167,7 +182,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             return None
         self._offset += 1
         parts = (OffsetCommitPartition(number, self._offset),)
-        return OffsetCommit(GROUP, (OffsetCommitTopic(name, parts),), self.epoch, self.name)
+        return OffsetCommit(GROUP, (OffsetCommitTopic(name, parts),), self.epoch, self.member_id)
 
     # --- what is heard ---
 
@@ -207,7 +222,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
 
     def _answered(self, message: ConsumerGroupHeartbeat, reply: Any, asked_ms: int) -> None:
         self._watcher.epoch_answered(self, message.member_epoch, reply.member_epoch)
-        self.session_from_ms = asked_ms
+        self.session_from_ms, self.member_id = asked_ms, reply.member_id or self.member_id
         self.epoch, self._is_full, self._must_report = reply.member_epoch, False, False
         if reply.assignment is None:
             return
@@ -235,6 +250,7 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
             self._join_again()
         else:
             self._seen.add("consumer: assignments")
+            self._seen.add(f"consumer: assignments in the {self.dialect.name} dialect")
             self._watcher.took(self)
 
     def _join_again(self) -> None:

@@ -2,9 +2,10 @@
 (docs/spec/consumer-group-protocol.md#1.4).
 
 In most worlds some members speak the classic protocol, and fleets change their protocol one member at a time in the
-middle of everything. At no instant do two members hold a partition, each by its own clock; no epoch goes back, nor with
-the protocol; nobody is fenced for one lost reply, and no epoch is taken that a member does not have. Once the faults
-stop, every member has its target, or what its leader assigned, and every partition of a subscribed topic has a member.
+middle of everything. Members of both protocols speak it in the native dialect or in Kafka's, drawn at each start. At no
+instant do two members hold a partition, each by its own clock; no epoch goes back, nor with the protocol; nobody is
+fenced for one lost reply, and no epoch is taken that a member does not have. Once the faults stop, every member has its
+target, or what its leader assigned, and every partition of a subscribed topic has a member.
 
 python -m tests.simulation.consumer_world --seeds 1000 --first 0
 """
@@ -23,7 +24,7 @@ from coordinator.groups.consumer import target
 from coordinator.groups.consumer.state import ConsumerGroup
 from protocol.consumer_protocol import decode_assignment
 from tests.simulation.classic_sim import ClassicSim, draw_classic
-from tests.simulation.consumer_member import GROUP, HEARTBEAT_MS, ConsumerSim
+from tests.simulation.consumer_member import GROUP, HEARTBEAT_MS, ConsumerSim, draw_dialect
 from tests.simulation.daemon import TOPICS
 from tests.simulation.errors import Broken
 from tests.simulation.faults import Seen
@@ -34,19 +35,22 @@ from tests.simulation.seeds import run_seeds, seeds_parser
 
 _BOTH_WAYS = MigrationPolicy.BIDIRECTIONAL
 _FAULTS = (*(kind for kind in FAULTS if kind != "reorder"), "hold")
+_KAFKA = (0.0, 0.4, 0.7)
 
 
 class ConsumerWorld(NativeWorld[Any]):
-    """`_classic`: the share of members that speak the classic protocol when they start."""
+    """`_classic`: the share of members that speak the classic protocol when they start. `kafka`: the share of the
+    others that speak Kafka's dialect, drawn if it is not given; classic members draw theirs among their traits."""
 
     noun = "consumer"
 
-    def __init__(self, seed: int, plan: Plan | None = None) -> None:
+    def __init__(self, seed: int, plan: Plan | None = None, kafka: float | None = None) -> None:
         super().__init__(seed, plan or draw_faults("consumers", seed, _FAULTS), self.noun)
         self._known: tuple[Any, frozenset[str], int] = (None, frozenset(), 0)
         self._names: dict[bytes, str] = {}
         self._classic = self._chance.choice((0.0, 0.3, 0.5, 0.8))
         self._is_cooperative = self._chance.random() < 0.5
+        self._kafka = Random(f"dialects of consumers {seed}").choice(_KAFKA) if kafka is None else kafka
         self.sometimes(self._chance.randrange(4), self._kill_somebody)
         self.sometimes(self._chance.randrange(4), self._restart_somebody)
         self.sometimes(self._chance.choice((0, 1, 1, 2)), self._migrate)
@@ -78,10 +82,25 @@ class ConsumerWorld(NativeWorld[Any]):
         return GROUP
 
     def make_member(self, name: str, instance_id: str | None, random: Random) -> ConsumerSim | ClassicSim:
+        member: ConsumerSim | ClassicSim
         if random.random() < self._classic:
             traits = draw_classic(GROUP, instance_id, random, is_cooperative=self._is_cooperative)
-            return ClassicSim(name, traits, self, random, self, self.seen)
-        return ConsumerSim(name, instance_id, self, random, self.open_link, self, self.seen)
+            member = ClassicSim(name, traits, self, random, self, self.seen)
+        else:
+            dialect = draw_dialect(random, self._kafka, is_static=instance_id is not None)
+            member = ConsumerSim(name, instance_id, self, random, self.open_link, self, self.seen, dialect)
+        self._count_change(self._people.get(name.rpartition(".")[0]), member)
+        return member
+
+    def _count_change(self, before: ConsumerSim | ClassicSim | None, after: ConsumerSim | ClassicSim) -> None:
+        """Count what changes as a member starts again."""
+        if before is None:
+            return
+        self.seen.add("members that changed their dialect", before.dialect.name != after.dialect.name)
+        if type(before) is not type(after):
+            way = "upgraded" if isinstance(after, ConsumerSim) else "downgraded"
+            server_driven = after if isinstance(after, ConsumerSim) else before
+            self.seen.add(f"{server_driven.dialect.name} members {way}")
 
     def _migrate(self) -> None:
         """Restart all members, one after the other, with another protocol than most have."""
@@ -140,6 +159,13 @@ class ConsumerWorld(NativeWorld[Any]):
         if node is known and members & before and epoch < last:
             raise Broken(f"the epoch or generation was {last}, and is {epoch}, for {sorted(members & before)}")
         self._known = node, members, epoch
+        self._count_mixture(members)
+
+    def _count_mixture(self, members: frozenset[str]) -> None:
+        """Count looks at a group that has server-driven members of both dialects, and classic ones."""
+        kinds = {(type(one), one.dialect.name) for one in self._people.values() if one.member_id in members}
+        is_mixed = {(ConsumerSim, "native"), (ConsumerSim, "kafka")} < kinds
+        self.seen.add("looks at groups of both dialects and protocols", is_mixed)
 
     # --- the quiet ---
 
