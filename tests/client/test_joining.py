@@ -280,10 +280,14 @@ def test_what_refuses_a_member_is_raised_by_its_kind_with_the_code_and_the_name_
     rig.script = lambda _who, message: refusal if type(message).__name__ == kind else None
     with pytest.raises(GroupRefused) as refused:
         consumer.poll(5.0)
-    assert type(refused.value) is (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)
-    assert refused.value.error_code == code
-    assert f"group {GROUP}" in str(refused.value)
-    assert reason in str(refused.value)
+    _names_group_and_code(refused.value, code, reason)
+
+
+def _names_group_and_code(refused: GroupRefused, code: ErrorCode, reason: str) -> None:
+    assert type(refused) is (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)
+    assert refused.error_code == code
+    assert f"group {GROUP}" in str(refused)
+    assert reason in str(refused)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID])
@@ -298,10 +302,7 @@ def test_a_heartbeat_refused_for_good_is_raised_by_its_kind_and_names_the_group(
     rig.script = lambda _who, message: ErrorReply(code, reason) if type(message).__name__ == "Heartbeat" else None
     with pytest.raises(GroupRefused) as refused:
         consumer.poll(10.0)
-    assert type(refused.value) is (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)
-    assert refused.value.error_code == code
-    assert f"group {GROUP}" in str(refused.value)
-    assert reason in str(refused.value)
+    _names_group_and_code(refused.value, code, reason)
 
 
 @pytest.mark.parametrize(

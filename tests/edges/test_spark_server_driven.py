@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,13 +60,38 @@ def _no_query_is_left(spark: SparkSession) -> Iterator[None]:
         query.stop()
 
 
-class Service:
+class Background(ABC):
+    """What goes on in a thread until the context is left."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Run until `_stopped` is set."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+class Service(Background):
     """A consumer in a thread of the test, ours or librdkafka's."""
 
     def __init__(self, daemon: Daemon, sink: Sink, name: str) -> None:
+        super().__init__()
         self.daemon, self.sink, self.name = daemon, sink, name
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._ours if name == "ours" else self._stock, daemon=True)
+
+    def _run(self) -> None:
+        if self.name == "ours":
+            self._ours()
+        else:
+            self._stock()
 
     def _ours(self) -> None:
         with Consumer(
@@ -96,14 +122,6 @@ class Service:
                 self.sink.write(self.name, partition, offset, message.value())
         consumer.close()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
 
 @pytest.fixture(scope="module")
 def java_program() -> Program:
@@ -114,15 +132,14 @@ def java_program() -> Program:
         pytest.skip(str(why))
 
 
-class Java:
+class Java(Background):
     """Java's consumer in a process of its own, started again at will. All that it read goes into the sink."""
 
     def __init__(self, daemon: Daemon, sink: Sink, program: Program, logs: Path) -> None:
+        super().__init__()
         self.daemon, self.sink, self.program = daemon, sink, program
         self.crowd = Crowd(logs)
         self._poured: Counter[str] = Counter()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
         arguments = ["--bootstrap", f"127.0.0.1:{self.daemon.kafka_port}", "--topic", TOPIC, "--group", GROUP]
@@ -152,25 +169,19 @@ class Java:
                     self.sink.write("java", record.partition, record.offset, record.value.encode())
                     self._poured[member.name] += 1
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.crowd.end()
-        self._stopped.set()
-        self._thread.join()
+        super().__exit__(*exception)
 
 
-class Owners:
+class Owners(Background):
     """Describes the group again and again: a partition that two members own is noted."""
 
     def __init__(self, daemon: Daemon) -> None:
+        super().__init__()
         self.daemon = daemon
         self.looks = 0
         self.doubled: list[list[frozenset[int]]] = []
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         while not self._stopped.wait(0.02):
@@ -191,14 +202,6 @@ class Owners:
         shares = list(self.shares().values())
         is_whole = sorted(number for one in shares for number in one) == list(range(len(ALL)))
         return is_whole and len(shares) == count and all(shares) and (java is None or java in shares)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
 
 
 def share(member: DescribedConsumer) -> frozenset[int]:
