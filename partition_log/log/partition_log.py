@@ -37,6 +37,7 @@ class PartitionLog:
     """
 
     __slots__ = (
+        "_has_spilled",
         "checkpointed_offset",
         "cleaned_offset",
         "disk",
@@ -80,6 +81,7 @@ class PartitionLog:
         self.segments = LogSegments()
         self.unflushed = False  # true while it has batches that no flush includes yet
         self.has_new_files = False  # true while it has file names that no checkpoint has synced yet
+        self._has_spilled = False
         self.is_removed = False
         self.producers: Producers | None = None
         self.wal_name = len(name).to_bytes(2, "big") + name.encode("ascii")
@@ -307,8 +309,10 @@ class PartitionLog:
         return found
 
     def spill(self, segment: Segment) -> SegmentWrite:
-        if segment.written == 0 and not segment.spilling:
-            self.has_new_files = True
+        """Return the write of a segment's bytes in memory. The first one since the start counts as a new file: a start
+        that was killed may have removed files beyond the end, which a power failure brings back until it is synced."""
+        if not self._has_spilled or (segment.written == 0 and not segment.spilling):
+            self._has_spilled = self.has_new_files = True
         return segment.spill()
 
     def unsynced(self) -> list[Segment]:

@@ -61,7 +61,7 @@ def _no_query_is_left(spark: SparkSession) -> Iterator[None]:
 
 
 class Background(ABC):
-    """What goes on in a thread until the context is left."""
+    """Work in a thread, until its context is left."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()

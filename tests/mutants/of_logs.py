@@ -170,6 +170,20 @@ MUTANTS = (
         _CRASHES,
     ),
     Mutant(
+        "removed-by-a-killed-start",
+        "A checkpoint does not sync names that a start which was killed removed: a power failure brings a segment back",
+        (
+            Edit(
+                "partition_log/log/partition_log.py",
+                "        if not self._has_spilled or (segment.written == 0 and not segment.spilling):\n",
+                "        if segment.written == 0 and not segment.spilling:\n",
+            ),
+        ),
+        Test(
+            "tests/partition_log/test_log_store.py::test_what_a_killed_start_removed_does_not_come_back_within_the_log"
+        ),
+    ),
+    Mutant(
         "cleaning-above-the-checkpoint",
         "Compaction takes records that are not durable for the last of their keys: a crash loses both",
         (
