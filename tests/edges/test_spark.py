@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -19,6 +18,7 @@ from bench.processes import spark_readers
 from muster import Consumer, GroupMember, Producer, TopicPartition
 from pyspark_muster.reports import progress
 from pyspark_muster.session import drain
+from tests.edges.background import Background
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.streaming import started
 from tests.edges.test_client import create, members_of
@@ -66,14 +66,13 @@ class Sink:
         return self.rows.total() - len(self.rows)
 
 
-class Source:
+class Source(Background):
     """Writes to all partitions until told to stop; each value says where it must stand."""
 
     def __init__(self, daemon: Daemon) -> None:
+        super().__init__()
         self.daemon = daemon
         self.ends = dict.fromkeys(range(len(ALL)), 0)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def write(self, records: int) -> None:
         with Producer(self.daemon.bootstrap) as producer:
@@ -90,14 +89,6 @@ class Source:
             while not self._stopped.wait(0.02):
                 for _ in range(5):
                     self._one_each(producer)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
 
     @property
     def everything(self) -> set[tuple[int, int]]:
@@ -140,13 +131,12 @@ class Query:
         drain(self.running, self.drain_file)
 
 
-class Plain:
+class Plain(Background):
     """A plain consumer, in a thread of the test."""
 
     def __init__(self, daemon: Daemon, sink: Sink, name: str) -> None:
+        super().__init__()
         self.daemon, self.sink, self.name = daemon, sink, name
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         with Consumer(
@@ -161,14 +151,6 @@ class Plain:
             while not self._stopped.is_set():
                 for record in consumer.poll(0.1):
                     self.sink.write(self.name, record.partition, record.offset, record.value)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
 
 
 def committed(daemon: Daemon, group: str = GROUP) -> dict[int, int | None]:

@@ -2,12 +2,9 @@
 
 import os
 import signal
-import threading
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka import Consumer as StockConsumer
@@ -20,6 +17,7 @@ from muster import Consumer
 from muster.blocking import ClusterClient
 from protocol.messages.consumer_groups import ConsumerGroupDescribe, ConsumerGroupDescribeReply, DescribedConsumer
 from protocol.messages.groups import ListGroups, ListGroupsReply
+from tests.edges.background import Background
 from tests.edges.musterd import Daemon, running, within
 from tests.edges.test_client import create, members_of
 from tests.edges.test_spark import (
@@ -58,26 +56,6 @@ def _no_query_is_left(spark: SparkSession) -> Iterator[None]:
     yield
     for query in spark.streams.active:
         query.stop()
-
-
-class Background(ABC):
-    """Work in a thread, until its context is left."""
-
-    def __init__(self) -> None:
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Run until `_stopped` is set."""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
 
 
 class Service(Background):
@@ -215,6 +193,14 @@ def group_type(daemon: Daemon) -> str:
     return next(one.group_type for one in reply.groups if one.group_id == GROUP)
 
 
+def _drain_when_all_is_read(sink: Sink, source: Source, *queries: Query) -> None:
+    assert within(PATIENCE_S, lambda: len(sink.rows) >= len(source.everything))
+    for query in queries:
+        query.drain()
+    assert set(sink.rows) == source.everything
+    assert not sink.wrong
+
+
 def test_two_queries_a_stock_client_and_ours_share_a_group_and_nothing_is_missing(
     spark: SparkSession, daemon: Daemon, tmp_path: Path
 ) -> None:
@@ -251,11 +237,7 @@ def test_two_queries_a_stock_client_and_ours_share_a_group_and_nothing_is_missin
             assert reads(sink, "first", "second", "stock", "ours")
         assert has(2)
         assert reads(sink, "first", "second")
-    assert within(PATIENCE_S, lambda: len(sink.rows) >= len(source.everything))
-    second.drain()
-    first.drain()
-    assert set(sink.rows) == source.everything
-    assert not sink.wrong
+    _drain_when_all_is_read(sink, source, second, first)
     assert within(PATIENCE_S, lambda: committed(daemon) == source.ends)
     print(f"{len(sink.rows)} records, {sink.repeats} of them twice; read by {dict(sink.by_member)}")
 
@@ -303,11 +285,7 @@ def test_two_queries_a_java_consumer_and_ours_share_a_group_and_nothing_is_missi
         assert three_share("first", "second", "java")
         java.stop()
         assert reads(sink, "first", "second")
-    assert within(PATIENCE_S, lambda: len(sink.rows) >= len(source.everything))
-    second.drain()
-    first.drain()
-    assert set(sink.rows) == source.everything
-    assert not sink.wrong
+    _drain_when_all_is_read(sink, source, second, first)
     assert not owners.doubled
     assert {place for place, times in sink.rows.items() if times > 1} <= uncommitted, "only what the killed one had"
     assert within(PATIENCE_S, lambda: committed(daemon) == source.ends)

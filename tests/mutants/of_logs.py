@@ -179,9 +179,7 @@ MUTANTS = (
                 "        if segment.written == 0 and not segment.spilling:\n",
             ),
         ),
-        Test(
-            "tests/partition_log/test_log_store.py::test_what_a_killed_start_removed_does_not_come_back_within_the_log"
-        ),
+        Test(f"{_CRASH_FILE}::test_what_a_killed_start_removed_does_not_come_back_within_the_log"),
     ),
     Mutant(
         "cleaning-above-the-checkpoint",

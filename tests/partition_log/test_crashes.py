@@ -3,17 +3,19 @@ written is not, and a node that starts again goes on.
 """
 
 import errno
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 
 import pytest
 
+from partition_log.cleanup_policy import Retain
 from partition_log.errors import LogDamaged, SyncFailed
 from partition_log.store.log_store import Appended, CheckpointJob, FlushJob, LogStore
 from protocol.record_batch import decode_batch
 from tests.enumerations import SHARE, share_of
-from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work
+from tests.partition_log.stories import SMALL, append, batch, contents, everything, flush, mount, work
 from tests.simulation.disk import Crash, SimDisk
 
 
@@ -304,3 +306,48 @@ def test_the_crashes_of_this_file_lost_kept_and_tore_writes_and_forgot_names() -
             for kind, count in story.disk.counts.items():
                 counts[kind] += count
     assert all(counts.values()), counts
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_killed_start_removed_does_not_come_back_within_the_log(seed: int) -> None:
+    """A start makes what is in no checkpoint again, here in the first segment, and removes the other ones. If it is
+    killed before its checkpoint, the next start finds nothing to remove, and must sync the removal all the same."""
+    disk = SimDisk(seed)
+    store = mount(disk)
+    append(store, "flights-0", "first")
+    flush(store, disk)
+    work(store, disk, force=True)
+    small = store.log("flights-0", Retain(segment_bytes=600))
+    for number in range(3):
+        store.append(small, batch(f"{number}" * 300))
+    flush(store, disk)
+    whole = contents(small)
+    job = store.begin_checkpoint(force=True)
+    assert job is not None
+    disk.fail_next(errno.EIO, "rename")
+    with pytest.raises(OSError, match="Input/output"):
+        job.run(disk)
+    assert len(_segments(disk)) > 1, "they are in no checkpoint"
+    disk.kill()
+    for operation in itertools.count(1):
+        life = disk.clone()
+        life.crash_before = life.operations + operation
+        is_killed = not _is_mounted(life)
+        life.kill()
+        work(mount(life), life, force=True)
+        life.crash()
+        assert contents(mount(life).log("flights-0")) == whole, operation
+        if not is_killed:
+            break
+
+
+def _is_mounted(disk: SimDisk) -> bool:
+    try:
+        mount(disk)
+    except Crash:
+        return False
+    return True
+
+
+def _segments(disk: SimDisk) -> list[str]:
+    return [name for name in disk.list("data/flights-0") if name.endswith(".log")]

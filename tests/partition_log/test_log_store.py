@@ -1,7 +1,7 @@
 """A node's data folder: appends and marks, a full disk, removal, identity, what is due when."""
 
 import errno
-from itertools import count, pairwise
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +12,7 @@ from partition_log.store.jobs import FlushJob
 from partition_log.store.log_store import Appended, LogStore, StoreLimits
 from protocol.record_batch import decode_batch, encode_batch, read_header
 from tests.partition_log.stories import LIMITS, append, batch, contents, everything, flush, mount, work
-from tests.simulation.disk import Crash, SimDisk
+from tests.simulation.disk import SimDisk
 
 QUIET = StoreLimits(wal_segment_bytes=65536, checkpoint_bytes=1 << 30, max_batch_bytes=30_000)
 
@@ -520,48 +520,3 @@ def test_what_recovery_makes_again_stands_in_segments_of_the_logs_own_size() -> 
     again = mount(disk)
     assert len(made) > 2
     assert [segment.base_offset for segment in again.log("flights-0").segments] == made
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_what_a_killed_start_removed_does_not_come_back_within_the_log(seed: int) -> None:
-    """A start makes what is in no checkpoint again, here in the first segment, and removes the other ones. If it is
-    killed before its checkpoint, the next start finds nothing to remove, and must sync the removal all the same."""
-    disk = SimDisk(seed)
-    store = mount(disk)
-    append(store, "flights-0", "first")
-    flush(store, disk)
-    work(store, disk, force=True)
-    small = store.log("flights-0", Retain(segment_bytes=600))
-    for number in range(3):
-        store.append(small, batch(f"{number}" * 300))
-    flush(store, disk)
-    whole = contents(small)
-    job = store.begin_checkpoint(force=True)
-    assert job is not None
-    disk.fail_next(errno.EIO, "rename")
-    with pytest.raises(OSError, match="Input/output"):
-        job.run(disk)
-    assert len(_segments(disk)) > 1, "they are in no checkpoint"
-    disk.kill()
-    for operation in count(1):
-        life = disk.clone()
-        life.crash_before = life.operations + operation
-        is_killed = not _is_mounted(life)
-        life.kill()
-        work(mount(life), life, force=True)
-        life.crash()
-        assert contents(mount(life).log("flights-0")) == whole, operation
-        if not is_killed:
-            break
-
-
-def _is_mounted(disk: SimDisk) -> bool:
-    try:
-        mount(disk)
-    except Crash:
-        return False
-    return True
-
-
-def _segments(disk: SimDisk) -> list[str]:
-    return [name for name in disk.list("data/flights-0") if name.endswith(".log")]
