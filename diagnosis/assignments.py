@@ -41,6 +41,21 @@ def _decoded(protocol_type: str, assignment: bytes) -> tuple[Key, ...]:
 _remembered = lru_cache(_MOST_REMEMBERED)(_decoded)
 
 
+def ranges(partitions: Iterable[Key]) -> str:
+    """Format partitions as `flights 0-3 7, other 0`."""
+    by_topic: dict[str, list[list[int]]] = {}
+    for topic, partition in partitions:
+        runs = by_topic.setdefault(topic, [])
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    return ", ".join(
+        f"{topic} " + " ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in runs)
+        for topic, runs in by_topic.items()
+    )
+
+
 def subscribed_topics(group: DescribedGroup, member: DescribedMember) -> Collection[str]:
     """Return the topics of a member's subscription; none if its metadata is hidden or cannot be decoded."""
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from protocol.client_text import client_text
+from protocol.messages.consumer_groups import LEAVING_FOR_NOW
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.words import counted
 
@@ -39,6 +40,11 @@ def client_of(member: DescribedMember) -> str:
     """`billing-7 at 10.0.0.7:51234`, with the instance id if there is one."""
     instance = f" (instance {member.group_instance_id})" if member.group_instance_id else ""
     return client_text(member.client_id, member.client_host, member.client_port) + instance
+
+
+def member_epoch(member: DescribedMember) -> str:
+    """Return the epoch of a member of a server-driven group; `away` for a static one that left for a while."""
+    return "away" if member.member_epoch == LEAVING_FOR_NOW else str(member.member_epoch)
 
 
 def condition(member: DescribedMember) -> str:

@@ -18,13 +18,14 @@ _DRIVEN = ("epoch", "target")
 class NotedRebalance(msgspec.Struct):
     """Notes of one rebalance: its causes, which are those that began it and later ones (also the end of a hold);
     members that were left out; its end, None while it is under way; and the assignment, None if unknown. In a
-    server-driven group the causes are those of new epochs, and the end is the note on the target, or on the leave of
-    the last member."""
+    server-driven group the causes are those of new epochs, the end is the note on the target, or on the leave of the
+    last member, and `late` are those on members that revoked late."""
 
     causes: list[ListedNote]
     dropped: list[ListedNote] = []
     end: ListedNote | None = None
     assigned: ListedNote | None = None
+    late: list[ListedNote] = []
 
     @property
     def is_driven(self) -> bool:
@@ -71,11 +72,19 @@ def noted_rebalances(notes: Iterable[ListedNote]) -> list[NotedRebalance]:
             running = _ended(running, note)
             if running is not None:
                 found.append(running)
-        elif note.kind == "assigned" and found:
-            end = found[-1].end
-            if end is not None and end.generation_id == note.generation_id:
-                found[-1].assigned = note
+        elif found:
+            _follow(found, note)
     return found
+
+
+def _follow(found: list[NotedRebalance], note: ListedNote) -> None:
+    """Add a note that comes after the end of its rebalance."""
+    end = found[-1].end
+    if note.kind == "assigned" and end is not None and end.generation_id == note.generation_id:
+        found[-1].assigned = note
+    elif note.kind == "revoked":
+        for ended in [one for one in found if one.end is not None][-1:]:
+            ended.late.append(note)
 
 
 def _ended(running: NotedRebalance, end: ListedNote) -> NotedRebalance | None:
@@ -100,6 +109,7 @@ def sentence(rebalance: NotedRebalance) -> str:
     elif end.kind == "target":
         delay_ms = end.wall_ms - first.wall_ms
         told.append((f"after {duration(delay_ms)}, " if delay_ms > 0 else "") + end.detail)
+        told += [note.detail for note in rebalance.late]
     else:
         told.append(_cost(end, end.took_ms if end.took_ms >= 0 else max(0, end.wall_ms - first.wall_ms)))
         if (moves := rebalance.moves) is not None:

@@ -10,12 +10,12 @@ import msgspec
 import typer
 
 from diagnosis import rebalances
-from diagnosis.assignments import partitions_of
+from diagnosis.assignments import partitions_of, ranges
 from diagnosis.people import standstill
 from diagnosis.rebalances import NotedRebalance, noted_rebalances
 from muster.admin.asking import Complaint, describe_group, list_notes
 from muster.cli.asking import AsJson, Bootstrap, reaching
-from muster.cli.operating.member_facts import epoch_row, ranges
+from muster.cli.operating.member_facts import epoch_row
 from muster.cli.showing import local_time, show_facts, show_json, show_table, utc_time
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote
 
@@ -28,6 +28,7 @@ _OPENINGS = {
     "moved": "No rebalance needed",
     "expired": "Forgotten",
     "admin": "Asked for",
+    "revoked": "Held up",
     "rewound": "Went back",
 }
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")

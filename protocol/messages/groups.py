@@ -272,7 +272,7 @@ class Origin(Message, omit_defaults=True):
 
 
 class SlowestMember(Message, omit_defaults=True):
-    """The member that joined last, `waited_ms` after the rebalance began."""
+    """The member that joined last, `waited_ms` after the rebalance began; or that revoked late, after so long."""
 
     member_id: str
     client_id: str
@@ -306,7 +306,8 @@ class ListedNote(Message):
     out), `replaced` (a static member came back without a rebalance), `expired` (offsets, or the group, reached the
     end of their retention), `member` (a member of a client-balanced group joined, left or lost partitions), `epoch`
     and `target` (a server-driven group moved on), `converted` (it changed its protocol), `moved` (another node
-    coordinates it), `rewound` (a member committed backwards), `admin`.
+    coordinates it), `revoked` (a member of a server-driven group gave up partitions late), `rewound` (a member
+    committed backwards), `admin`.
 
     Repeated events, for instance of two processes that fence each other, are one note: the event happened `times` times
     since `since_ms`, the last time at `wall_ms`. Each time its count has doubled the note becomes the newest, with a

@@ -8,6 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from coordinator.http.app import make_app
 from protocol.messages import Message
 from tests.http.conftest import Browser
+from tests.http.test_console import BROWSER, plain
 from tests.node.consumer_rig import Rig
 
 
@@ -71,3 +72,30 @@ async def test_a_member_that_was_not_told_yet_is_waited_for(browser: Browser, ri
     assert page["members"][0]["revoking_ms"] == 2_000
     rig.beat("A", 2, {"T": (0, 1)})
     assert (await browser.get("/v1/groups/g"))["phase"] == ""
+
+
+async def test_the_console_shows_epochs_and_assignments_and_who_must_revoke(browser: Browser, rig: Rig) -> None:
+    text = plain(await browser.text("/console/group?id=g", **BROWSER))
+    assert "Epoch 2 Target epoch 2" in text
+    assert "Must revoke (unnamed) A 2 T 0-3 the same nothing" in text
+    rig.join("B", "T")
+    rig.beat("A", 2)
+    rig.node_rig.wait(12_000)
+    text = plain(await browser.text("/console/group?id=g", **BROWSER))
+    assert "Epoch 3 Target epoch 3" in text
+    assert "Must revoke (unnamed) A 2 T 0-1 the same T 2-3 for 12 s (unnamed) B 3 \N{EN DASH} T 2-3 nothing" in text
+    rig.beat("A", 2, {"T": (0, 1)})
+    text = plain(await browser.text("/console/group?id=g", **BROWSER))
+    assert "revocations for 12 s. Last to revoke: (unnamed) after 12 s." in text
+    assert "target revocations" in text, "the legend"
+    assert "Generation" not in text
+
+
+async def test_partitions_in_a_cell_are_cut_after_a_while(browser: Browser, rig: Rig) -> None:
+    names = [f"{'n' * 40}{number}" for number in range(6)]
+    for name in names:
+        rig.node_rig.make_topic(name, 1)
+    rig.join("Z", *names)
+    page = await browser.text("/console/group?id=g", **BROWSER)
+    assert f"{names[3]} 0, " in page and "…" in page
+    assert f"{names[5]} 0" not in page.partition("Must revoke")[2].partition("</table>")[0]

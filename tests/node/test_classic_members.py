@@ -87,6 +87,21 @@ def test_scenario_68_a_classic_member_gives_up_partitions_in_two_steps() -> None
     assert rig.beat("B", 3).assignment is not None
 
 
+@pytest.mark.parametrize("owned", [None, {"T": (0, 1)}])
+def test_a_classic_member_that_joins_again_late_is_noted(owned: dict[str, tuple[int, ...]] | None) -> None:
+    rig = Rig()
+    rig.join("A")
+    rig.classic_join("c", rebalance_timeout_ms=60_000)
+    rig.sync("c", 2)
+    rig.join("B", "T")
+    assert rig.heartbeat("c", 2) == REJOIN
+    rig.node_rig.wait(9_000)
+    rig.classic_join("c", owned=owned, rebalance_timeout_ms=60_000)
+    rig.classic_join("c", owned=owned, rebalance_timeout_ms=60_000)
+    (note,) = [one for one in rig.node_rig.node.core.journal.notes() if one.kind == "revoked"]
+    assert note.detail.startswith("2 partitions revoked after 9000 ms: ")
+
+
 def test_scenario_69_a_sync_names_the_generation_the_protocol_and_a_classic_member() -> None:
     rig = mixed()
     assert rig.sync("c", 2)[0] == ILLEGAL

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.config.keys import RebalanceProtocols
 from diagnosis.rebalances import noted_rebalances, sentence
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, TopicIdPartitions
 from protocol.messages.groups import HoldGroup, LeaveGroup, LeavingMember, ListedNote, ListNotes, ListNotesReply
 from protocol.messages.node import Hello, Measure, MeasureReply
 from tests.node.node_rig import LIMITS
@@ -264,6 +264,30 @@ def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
     assert told(rig)[-1].endswith("app-1 at 10.0.0.1; no member is left")
     beat(rig, 1, "one", 0)
     assert told(rig)[-1].startswith("member joined, group epoch 8"), "and the one before is over"
+
+
+def test_a_rebalance_of_a_server_driven_group_names_who_revoked_late() -> None:
+    rig = DiagnosisRig()
+    for client, host in ((1, HOSTS[0]), (2, HOSTS[1])):
+        driven(client, f"app-{client}", host, rig)
+    beat(rig, 1, "one", 0)
+    rig.wait(1_000)
+    beat(rig, 2, "two", 0)
+    beat(rig, 1, "one", 2)
+    rig.wait(9_000)
+    beat(rig, 2, "two", 3)
+    rig.wait(3_400)
+    orders = rig.node.core.topics.id_of("orders")
+    assert orders is not None
+    acknowledged = ConsumerGroupHeartbeat("g", "one", 2, topic_partitions=(TopicIdPartitions(orders, (0, 1)),))
+    rig.ask(1, acknowledged)
+    assert told(rig)[-1] == (
+        "member joined, group epoch 3: app-2 at 10.0.0.2 reads orders; "
+        "epoch 3 by uniform: another target for 2 of 2 members, 2 of 4 partitions move; "
+        "2 partitions revoked after 12400 ms: app-1 at 10.0.0.1"
+    )
+    beat(rig, 2, "two", -1)
+    assert told(rig)[-1].endswith("it is not over"), "what came late belongs to the rebalance before"
 
 
 def test_what_came_while_a_target_was_computed_begins_the_next_rebalance() -> None:

@@ -143,7 +143,10 @@ def time_revocation(group: "ConsumerGroup", member_id: str, current: "Current", 
     """Start the revocation timer if the member has partitions to revoke, else stop it. Call it whenever the current
     assignment is written."""
     if current.state == ReconciliationState.UNREVOKED_PARTITIONS:
-        out.watch(DelayedRevocation(group, member_id, current.epoch, out.moment.monotonic_ms, timeout_ms))
+        now_ms, member = out.moment.monotonic_ms, group.members.get(member_id)
+        if member is not None and (member.revoking_since_ms < 0 or current.pending != member.current.pending):
+            member.revoking_since_ms = now_ms
+        out.watch(DelayedRevocation(group, member_id, current.epoch, now_ms, timeout_ms))
     else:
         out.cancel(RevocationKey(group.group_id, member_id))
 

@@ -3,11 +3,14 @@
 import enum
 from typing import Unpack
 
-from coordinator.groups.consumer.state import ConsumerGroup
+from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current
+from coordinator.groups.consumer.subscriptions import Change
 from coordinator.groups.notes import NoteFacts, append_note
 from coordinator.groups.outcome import Outcome
-from coordinator.records.consumer_records import ConsumerMemberRecord
-from protocol.messages.groups import Origin
+from coordinator.records.consumer_records import ConsumerMemberRecord, ReconciliationState
+from protocol.client_text import client_text
+from protocol.messages.groups import Origin, SlowestMember
+from protocol.words import counted
 
 
 class ConsumerCause(enum.StrEnum):
@@ -20,6 +23,7 @@ class ConsumerCause(enum.StrEnum):
     LEFT = "member left"
     SESSION_EXPIRED = "session expired"
     NOT_REVOKED = "member did not revoke in time"
+    REVOKED_LATE = "member revoked late"
     REPLACED = "static member replaced"
     AWAY = "static member left for a while"
     TARGET = "target assignment computed"
@@ -54,3 +58,31 @@ def note(
     epoch = group.epoch if epoch is None else epoch
     members = len(group.members) if members is None else members
     append_note(group, out, kind, cause, member_id, detail, epoch, members, **facts)
+
+
+def note_late_revocation(group: ConsumerGroup, change: Change, current: Current, out: Outcome) -> None:
+    """Append a note if the member's step to `current` gives up partitions later than a heartbeat interval after it was
+    told to: a member that revokes at once acknowledges at once."""
+    member = group.members.get(change.member_id)
+    told_ms = -1 if member is None else _told_ms(member)
+    waited_ms = out.moment.monotonic_ms - told_ms
+    if told_ms < 0 or waited_ms <= group.settings.heartbeat_interval_ms:
+        return
+    kept = {(topic_id, number) for topic_id, number, _ in current.held}
+    freed = sum((topic_id, number) not in kept for topic_id, number, _ in change.current.held)
+    if freed:
+        line = change.line
+        who = client_text(line.client_id, line.client_host)
+        detail = f"{counted(freed, 'partition')} revoked after {waited_ms} ms: {who}"
+        slowest = SlowestMember(line.member_id, line.client_id, line.client_host, waited_ms)
+        note(group, out, ConsumerCause.REVOKED_LATE, line.member_id, detail, kind="revoked", slowest=slowest)
+
+
+def _told_ms(member: ConsumerMember) -> int:
+    """Return the time at which the member was told to revoke partitions; -1: it was not. A classic member was told to
+    join again."""
+    if member.current.state == ReconciliationState.UNREVOKED_PARTITIONS:
+        return member.revoking_since_ms
+    if member.rejoin_until_ms < 0:
+        return -1
+    return member.rejoin_until_ms - max(member.subscription.rebalance_timeout_ms, 0)

@@ -9,7 +9,7 @@ from coordinator.http.console.movements import Moved
 from diagnosis import people
 from diagnosis.rebalances import NotedRebalance, noted_rebalances
 from protocol.client_text import client_text
-from protocol.messages.groups import DescribedGroup, ListedNote
+from protocol.messages.groups import DescribedGroup, ListedNote, SlowestMember
 
 MOST_SHOWN: Final = 12
 _SAYS_THE_CAUSE: Final = "new member "
@@ -81,6 +81,8 @@ def _shown(noted: NotedRebalance, moved: dict[int, Moved]) -> Rebalance:
         _complete(running, noted.end, moved)
         if running.moved is None and noted.moves is not None:
             running.moved = Moved(noted.moves[0], sum(noted.moves))
+    if noted.late:
+        _revoked(running, noted.late)
     running.is_driven = noted.is_driven
     return running
 
@@ -111,8 +113,18 @@ def _complete(running: Rebalance, note: ListedNote, moved: dict[int, Moved]) -> 
     if running.moved is not None:
         running.sync_ms = running.moved.sync_ms
     if note.slowest is not None:
-        running.late = client_text(note.slowest.client_id, note.slowest.client_host)
-        running.late_ms = note.slowest.waited_ms
+        _name_slowest(running, note.slowest)
+
+
+def _revoked(running: Rebalance, late: list[ListedNote]) -> None:
+    """Add the member that took longest to revoke."""
+    slowest = max([note.slowest for note in late if note.slowest is not None], key=lambda one: one.waited_ms)
+    running.sync_ms = slowest.waited_ms
+    _name_slowest(running, slowest)
+
+
+def _name_slowest(running: Rebalance, slowest: SlowestMember) -> None:
+    running.late, running.late_ms = client_text(slowest.client_id, slowest.client_host), slowest.waited_ms
 
 
 def _go_on(running: Rebalance, group: DescribedGroup, now_ms: int) -> None:

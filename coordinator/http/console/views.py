@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.http.lag.partitions import PartitionLag
 from diagnosis import people
-from diagnosis.assignments import assigned_partitions
+from diagnosis.assignments import assigned_partitions, partitions_of, ranges
 from diagnosis.phases import is_gone, is_stopped
 from membership.outlook import Outlook
 from protocol.client_text import client_text
@@ -21,6 +21,8 @@ _HAS_NOT: Final[Mapping[str, str]] = {
 }
 _MOST_ACTS: Final = 8
 _MOST_MOVED: Final = 50
+_LONGEST_RANGES: Final = 200
+"""Characters of the partitions in a cell; `/v1/groups/{group}` has all."""
 
 
 class MemberRow(msgspec.Struct, frozen=True):
@@ -40,6 +42,20 @@ class MemberRow(msgspec.Struct, frozen=True):
     is_leader: bool
     said: str = ""
     """Facts reported by its application."""
+
+
+class AssignmentRow(msgspec.Struct, frozen=True):
+    """Epoch and assignments of a member of a server-driven group; partitions as `orders 0-3 7`. `revoking_for`: empty
+    for a member that has nothing to revoke."""
+
+    member_id: str
+    name: str
+    instance_id: str | None
+    epoch: str
+    has: str
+    target: str
+    to_revoke: str
+    revoking_for: str
 
 
 class ActRow(msgspec.Struct, frozen=True):
@@ -98,6 +114,34 @@ def _member_row(group: DescribedGroup, member: DescribedMember, lags: list[int |
         member.member_id == group.leader,
         ", ".join(f"{one.name} {one.text}" for one in member.reported),
     )
+
+
+def assignment_rows(group: DescribedGroup) -> list[AssignmentRow]:
+    """Return the members' assignments, the longest revocation first; none of a group that is not server-driven."""
+    if group.target_epoch < 0:
+        return []
+    members = sorted(group.members, key=lambda one: (-one.revoking_ms, one.client_id, one.member_id))
+    return [_assignment_row(group, member) for member in members]
+
+
+def _assignment_row(group: DescribedGroup, member: DescribedMember) -> AssignmentRow:
+    def partitions(assignment: bytes) -> str:
+        return _shortened(ranges(partitions_of(group, assignment)))
+
+    return AssignmentRow(
+        member.member_id,
+        member.client_id or "(unnamed)",
+        member.group_instance_id,
+        people.member_epoch(member),
+        partitions(member.member_assignment),
+        partitions(member.target_assignment),
+        partitions(member.pending_revocation),
+        people.duration(member.revoking_ms) if member.revoking_ms >= 0 else "",
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_RANGES else text[: _LONGEST_RANGES - 1] + "…"
 
 
 def act_rows(group_id: str, notes: Iterable[ListedNote]) -> list[ActRow]:

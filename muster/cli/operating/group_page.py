@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from diagnosis import assignments
+from diagnosis.assignments import ranges
 from diagnosis.commands import command
 from diagnosis.people import standstill
 from diagnosis.phases import HELD_UP
@@ -20,7 +21,6 @@ from muster.cli.operating.member_facts import (
     VERBOSE_COLUMNS,
     epoch_row,
     facts_document,
-    ranges,
     reported_row,
     verbose_row,
 )

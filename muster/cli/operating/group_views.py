@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from diagnosis.assignments import ranges
 from diagnosis.gathering import problems_of
 from diagnosis.people import duration, phase, waiting_for
 from diagnosis.problem import GroupProblem
@@ -21,7 +22,7 @@ from muster.cli.operating.group_page import (
     show_page,
     standings,
 )
-from muster.cli.operating.member_facts import VERBOSE_COLUMNS, ranges, verbose_row
+from muster.cli.operating.member_facts import VERBOSE_COLUMNS, verbose_row
 from muster.cli.showing import local_time, say_left_out, show_csv, show_json, show_table, utc_time
 from muster.errors import Refused
 from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition

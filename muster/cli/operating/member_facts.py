@@ -1,10 +1,9 @@
 """Facts of a group's members, for people and for scripts: times, connections, software."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from diagnosis.facts import known_facts
-from diagnosis.people import duration
+from diagnosis.people import duration, member_epoch
 from protocol.messages.groups import DescribedMember
 
 VERBOSE_COLUMNS: Final = (
@@ -44,8 +43,6 @@ _SHOWN: Final = frozenset(
         "reported_ago_ms",
     }
 )
-_AWAY: Final = -2
-"""Epoch of a static member that left temporarily."""
 
 
 def verbose_row(member: DescribedMember) -> tuple[object, ...]:
@@ -67,26 +64,10 @@ def verbose_row(member: DescribedMember) -> tuple[object, ...]:
     )
 
 
-def ranges(partitions: Iterable[tuple[str, int]]) -> str:
-    """Format partitions as `flights 0-3 7, other 0`."""
-    by_topic: dict[str, list[list[int]]] = {}
-    for topic, partition in partitions:
-        runs = by_topic.setdefault(topic, [])
-        if runs and runs[-1][1] == partition - 1:
-            runs[-1][1] = partition
-        else:
-            runs.append([partition, partition])
-    return ", ".join(
-        f"{topic} " + " ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in runs)
-        for topic, runs in by_topic.items()
-    )
-
-
 def epoch_row(member: DescribedMember, target: str, to_revoke: str) -> tuple[object, ...]:
     """Return a line of the table of epochs, of a server-driven group."""
-    epoch = "away" if member.member_epoch == _AWAY else member.member_epoch
     since = f"{duration(member.revoking_ms)}" if member.revoking_ms >= 0 else None
-    return member.member_id, epoch, target, to_revoke, since
+    return member.member_id, member_epoch(member), target, to_revoke, since
 
 
 def facts_document(member: DescribedMember) -> dict[str, Any]:

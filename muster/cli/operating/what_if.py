@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
+from diagnosis.assignments import ranges
 from membership.outlook import GroupChange, Outlook, facts_of, foresee, parse_partitions, subscribed
 from muster.admin.asking import Complaint, describe_group
 from muster.blocking.cluster import expect
 from muster.cli.asking import AsJson, Bootstrap, reaching
-from muster.cli.operating.member_facts import ranges
 from muster.cli.showing import printable, show_json, show_table
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 from protocol.words import counted
