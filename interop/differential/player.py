@@ -219,11 +219,15 @@ class Player:
             await self._until_in_step(loop.time() + SILENCE_S, is_whole=True, at_most_s=SILENCE_S)
 
     async def _settle_behind(self, ends: float) -> None:
-        """Give both the time for what they do once they have answered: settings spread, patterns are resolved."""
+        """Give both the time for what they do once they have answered: settings spread, patterns are resolved. A broker
+        shows a setting before its groups have it: it gets as long again. Raise Late if it does not show it in time."""
         asks = [exchange.ask for exchange in self._open]
         if configured := {ask.group for ask in asks if isinstance(ask, Configure)}:
-            await self._until_alike(self._settings, configured, ends)
-            await asyncio.sleep(SPREADING_S)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            if not await self._until_alike(self._settings, configured, ends):
+                raise Late
+            await asyncio.sleep(max(SPREADING_S, loop.time() - began))
         if not self._has_patterns or not any(isinstance(ask, MemberBeat | Join) for ask in asks):
             return
         await asyncio.sleep(RESOLVING_S)
@@ -245,15 +249,16 @@ class Player:
 
     async def _until_alike(
         self, shown: Callable[[Side, int], Awaitable[object]], groups: set[int], ends: float
-    ) -> None:
-        """Until both servers show the same of each of these groups, or time ends."""
+    ) -> bool:
+        """Until both servers show the same of each of these groups, or time ends. Return whether they do."""
         kafka, muster = self._sides
         apart = groups
         for _ in range(round((ends - asyncio.get_running_loop().time()) / GRACE_S)):
             apart = {group for group in apart if await shown(kafka, group) != await shown(muster, group)}
             if not apart:
-                break
+                return True
             await asyncio.sleep(GRACE_S)
+        return False
 
     async def _until_in_step(self, ends: float, *, is_whole: bool, at_most_s: float) -> None:
         """`is_whole`: until all are answered."""
