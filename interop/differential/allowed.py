@@ -15,7 +15,8 @@ _TIED = {"protocol_name", "groups.protocol_data", "groups.members.member_metadat
 class Case(NamedTuple):
     """One difference, what was asked, both whole answers, and the group it was asked of. `is_return`: a static
     member joins whose instance had joined before. `is_superseded`: the same member asked the same again before this was
-    answered. `ends_balanced`: a classic member joins in place of an instance that the coordinator balanced."""
+    answered. `ends_balanced`: a classic member joins in place of an instance that the coordinator balanced.
+    `is_told_elsewhere`: musterd tells a member its assignment, and told it last on another client's connection."""
 
     ask: Ask
     unlike: Unlike
@@ -25,6 +26,7 @@ class Case(NamedTuple):
     is_return: bool = False
     is_superseded: bool = False
     ends_balanced: bool = False
+    is_told_elsewhere: bool = False
 
 
 class Rule(NamedTuple):

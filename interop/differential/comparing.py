@@ -106,6 +106,7 @@ class Comparison:
                 self._balanced.discard((group, exchange.instance))
                 self._made_ids[group] |= answer.member_id not in self._own_ids
             self._learn_of_step(exchange)
+            self._learn_of_assignment(exchange)
             self._balanced_once[group] |= isinstance(answer, ConsumerGroupHeartbeatReply) and not answer.error_code
             self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
         away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}
@@ -181,6 +182,14 @@ class Comparison:
                 self._owing.discard(one)
                 self._have_synced.add(one)
                 self._joined_again.discard(one)
+
+    def _learn_of_assignment(self, exchange: Exchange) -> None:
+        """Note which client musterd told the assignment of a member."""
+        answer, side, client = exchange.answers[1], self._sides[1], exchange.ask.client
+        if isinstance(answer, ConsumerGroupHeartbeatReply) and answer.assignment is not None:
+            one = (exchange.ask.group, answer.member_id or "")
+            exchange.is_told_elsewhere = side.told_by.get(one, client) != client
+            side.told_by[one] = client
 
     def _learn_of_member(self, exchange: Exchange, member_id: str) -> None:
         """From a heartbeat that Kafka accepted."""
@@ -281,7 +290,7 @@ class Comparison:
         self.lines.append(f"{number}: c{ask.client + 1} {api}{later}: {said}")
         seen = []
         for difference in unlike(kafka, muster):
-            known = (exchange.is_return, exchange.is_superseded, exchange.ends_balanced)
+            known = (exchange.is_return, exchange.is_superseded, exchange.ends_balanced, exchange.is_told_elsewhere)
             cases = [Case(ask, difference, kafka, muster, one, *known) for one in facts]
             rule = first_that_holds(cases[0], self._rules)
             if rule is None and isinstance(ask, (*ABOUT_GROUPS, DescribeMembers)):

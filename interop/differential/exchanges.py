@@ -32,6 +32,7 @@ class Exchange:
         self.is_return = False  # of a static member
         self.ends_balanced = False  # of an instance that the coordinator balanced: it is classic now
         self.names_pending = False  # an id that has not joined leaves
+        self.is_told_elsewhere = False  # musterd told the member its assignment on another client's connection
         self.is_superseded = False  # a later request of its kind came from the same member
 
     @property
@@ -71,6 +72,7 @@ class Side:
         self.pending: set[str] = set()
         self.rosters: list[frozenset[int]] = [frozenset()] * GROUPS
         self.latest: dict[tuple[int, int], Exchange] = {}
+        self.told_by: dict[tuple[int, str], int] = {}  # group, member id: the client that heard its last assignment
 
     def member(self, step: Step) -> Member:
         return self.members[step.client][step.group]

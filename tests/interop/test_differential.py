@@ -10,6 +10,7 @@ from interop.differential.allowed import RULES, Case, Rule, first_that_holds
 from interop.differential.answers import UNANSWERED, Unlike, brief, normal, unlike
 from interop.differential.comparing import Seen
 from interop.differential.connections import Connections
+from interop.differential.consumer.steps import Configure
 from interop.differential.exchanges import Side
 from interop.differential.facts import Facts
 from interop.differential.generator import CLIENTS, draw, unspoken, versions
@@ -38,6 +39,15 @@ from interop.differential.views import REBALANCE_PART, SESSION_PART, TICK_MS, Ph
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.configs import (
+    DescribeConfigs,
+    DescribeConfigsReply,
+    DescribedConfig,
+    DescribedConfigs,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    ResourceType,
+)
 from protocol.messages.groups import (
     DescribedMember,
     Heartbeat,
@@ -311,6 +321,29 @@ class Answering(Connections):
 def told(history: History, kafka: Callable[[Message], Message | None], muster: Any) -> Outcome:
     sides = [Side(Answering(answer), IDS, history, "run-") for answer in (kafka, muster)]
     return asyncio.run(Player(history, (sides[0], sides[1]), "run-").play())
+
+
+def shows(heartbeat_ms: int) -> Callable[[Message], Message | None]:
+    """A server that accepts every setting, and shows this one."""
+    shown = DescribedConfig("consumer.heartbeat.interval.ms", str(heartbeat_ms))
+
+    def answer(message: Message) -> Message:
+        if isinstance(message, IncrementalAlterConfigs):
+            return IncrementalAlterConfigsReply()
+        if isinstance(message, Heartbeat):
+            return HeartbeatReply()
+        assert isinstance(message, DescribeConfigs)
+        return DescribeConfigsReply((DescribedConfigs(ResourceType.GROUP, "g", configs=(shown,)),))
+
+    return answer
+
+
+@pytest.mark.parametrize("theirs", [5_000, 3_000])
+def test_a_run_in_which_kafka_does_not_show_a_setting_in_time_says_nothing(theirs: int) -> None:
+    altered = history(Configure(version=1, settings=(("consumer.heartbeat.interval.ms", "3000"),)))
+    outcome = told(altered, shows(theirs), shows(3_000))
+    assert outcome.is_late == (theirs != 3_000)
+    assert not outcome.seen
 
 
 def beats(error: ErrorCode) -> Callable[[Message], Message | None]:

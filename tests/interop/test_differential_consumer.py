@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from interop.differential.allowed import RULES, Case, Rule, first_that_holds
 from interop.differential.answers import UNANSWERED, Unlike, brief
@@ -237,6 +238,10 @@ PARKED = Case(
     JOIN, Unlike("the answer", "NONE", UNANSWERED), {"error_code": "NONE", "generation_id": 4}, UNANSWERED, Facts()
 )
 CASES: Mapping[str, tuple[Case, Case]] = {
+    "a heartbeat on another connection than the one on which its member was told its assignment": (
+        case(BEAT, "assignment", None, {"topic_partitions": []})._replace(is_told_elsewhere=True),
+        case(BEAT, "assignment", None, {"topic_partitions": []}),
+    ),
     "the last member that the coordinator balances is replaced by a classic one": (
         whole(JOIN, "NONE", "NONE"),
         whole(JOIN, "UNKNOWN_MEMBER_ID", "NONE"),
@@ -429,9 +434,9 @@ def test_a_rule_allows_a_row_that_the_page_has_or_says_why_it_compares_nothing()
 
 
 def seen(*asked: tuple[Ask, Message, Message]) -> list[Seen]:
-    """The differences after one client's requests, each with the answers of Kafka and musterd."""
-    profile = Profile(member_ids=("c1-a",), topics=("differential-a",), is_balanced=True)
-    history = History(0, (profile,), ())
+    """The differences after requests of two clients, each with the answers of Kafka and musterd."""
+    profiles = [Profile(member_ids=(one,), topics=("differential-a",), is_balanced=True) for one in ("c1-a", "c2-a")]
+    history = History(0, tuple(profiles), ())
     nowhere = Connections(("127.0.0.1", 1))
     sides = (Side(nowhere, TOPIC_IDS, history, "u-"), Side(nowhere, TOPIC_IDS, history, "u-"))
     comparison = Comparison(history.profiles, sides, "u-", SUITES["consumer"].rules)
@@ -470,6 +475,13 @@ def test_kafka_is_expected_to_remove_who_goes_over_with_a_step_to_take(
 ) -> None:
     (difference, *_) = seen((JOIN, JOINED, JOINED), *steps, OVER, SHOWN)
     assert (difference.rule is not None) == is_explained
+
+
+@pytest.mark.parametrize("client", [0, 1])
+def test_who_was_told_an_assignment_on_another_clients_connection_is_told_it_again(client: int) -> None:
+    asked = MemberBeat(version=1, client=client, who=Who.OTHER if client else Who.OWN)
+    (difference,) = seen(OVER, (asked, replace(told(4, 0), assignment=None), told(4, 0)))
+    assert (difference.rule is not None) == bool(client)
 
 
 REMOVED = (CLASSIC_BEAT, HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID), HeartbeatReply())

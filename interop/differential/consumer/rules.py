@@ -146,6 +146,11 @@ def _fetch_without_member(case: Case) -> bool:
     return isinstance(case.ask, MemberFetch) and told == ("UNKNOWN_SERVER_ERROR", "UNKNOWN_MEMBER_ID")
 
 
+def _told_again(case: Case) -> bool:
+    is_told = case.unlike.path == "assignment" and case.unlike.kafka is None and case.unlike.muster is not None
+    return isinstance(case.ask, MemberBeat) and case.is_told_elsewhere and is_told
+
+
 CONSUMER_RULES: tuple[Rule, ...] = (
     Rule(
         "the last member that the coordinator balances is replaced by a classic one",
@@ -262,5 +267,10 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "an OffsetFetch with a member epoch and no member id",
         "in Kafka an internal error; musterd says UNKNOWN_MEMBER_ID",
         _fetch_without_member,
+    ),
+    Rule(
+        "a heartbeat on another connection than the one on which its member was told its assignment",
+        "musterd tells it again: the other heartbeat may have come late, and its reply is lost",
+        _told_again,
     ),
 )
