@@ -66,11 +66,13 @@ class Comparison:
         self._balanced_once = [False] * GROUPS
         self._owed_join = [False] * GROUPS
         self._unmatched = [False] * GROUPS
+        self._went_classic = [False] * GROUPS
         self._owing: set[tuple[int, str]] = set()  # that have a step to take
         self._told_to_join: set[tuple[int, str]] = set()
         self._have_synced: set[tuple[int, str]] = set()
         self._joined_again: set[tuple[int, str]] = set()
         self._balanced: set[tuple[int, str | None]] = set()  # group, instance
+        self._by_heartbeat: set[tuple[int, str]] = set()  # group, id of a member of the consumer protocol
         self._assignors: list[set[str]] = [set() for _ in range(GROUPS)]
         self._instances: dict[tuple[int, str], str | None] = {}
         self._own_ids = {member_id for profile in profiles for member_id in profile.member_ids}
@@ -104,6 +106,8 @@ class Comparison:
                 self._instances[group, answer.member_id] = exchange.instance
                 exchange.ends_balanced = (group, exchange.instance) in self._balanced
                 self._balanced.discard((group, exchange.instance))
+                self._went_classic[group] |= self._is_last_by_heartbeat(group, answer.member_id)
+                self._by_heartbeat.discard((group, answer.member_id))
                 self._made_ids[group] |= answer.member_id not in self._own_ids
             self._learn_of_step(exchange)
             self._learn_of_assignment(exchange)
@@ -152,6 +156,8 @@ class Comparison:
             joined_again=any(group == one for one, _ in self._joined_again),
             owed_join=self._owed_join[group],
             unmatched=self._unmatched[group],
+            went_classic=self._went_classic[group],
+            owes_step=any(group == one for one, _ in self._owing),
             assignors=frozenset(self._assignors[group]),
         )
 
@@ -191,11 +197,15 @@ class Comparison:
             exchange.is_told_elsewhere = side.told_by.get(one, client) != client
             side.told_by[one] = client
 
+    def _is_last_by_heartbeat(self, group: int, member_id: str) -> bool:
+        return {name for one, name in self._by_heartbeat if one == group} == {member_id}
+
     def _learn_of_member(self, exchange: Exchange, member_id: str) -> None:
         """From a heartbeat that Kafka accepted."""
         group, request = exchange.ask.group, exchange.requests[0]
         self._went_over[group] |= (group, member_id) in self._owing
         self._joined_again.discard((group, member_id))
+        self._by_heartbeat.add((group, member_id))
         assert isinstance(request, ConsumerGroupHeartbeat)
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:
@@ -204,6 +214,7 @@ class Comparison:
         if is_known and request.member_epoch >= JOINING:  # a member that leaves subscribes to nothing
             self._unmatched[group] |= self._matches_nothing(request.subscribed_topic_regex)
         if request.member_epoch == LEAVING:
+            self._by_heartbeat.discard((group, member_id))
             self._instances.pop((group, member_id), None)
         elif request.member_epoch == JOINING:
             known = self._instances.get((group, member_id), request.instance_id)

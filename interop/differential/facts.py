@@ -19,6 +19,8 @@ class Facts(NamedTuple):
     over to the consumer protocol. `balanced`: the coordinator has assigned partitions. `joined_again`: a classic member
     of such a group joined again after it had synced, and has not synced since. `owed_join`: a member had to join again,
     and did so when the group was classic. `unmatched`: a member has changed to a pattern that matches no topic.
+    `went_classic`: the last member of the consumer protocol has joined by a JoinGroup under its own id. `owes_step`: a
+    classic member has to sync, or to join again.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -40,6 +42,8 @@ class Facts(NamedTuple):
     joined_again: bool = False
     owed_join: bool = False
     unmatched: bool = False
+    went_classic: bool = False
+    owes_step: bool = False
     assignors: frozenset[str] = frozenset()
 
     @property

@@ -34,6 +34,7 @@ from interop.differential.steps import (
     ASKS,
     Ask,
     Beat,
+    Commit,
     DeleteOffsets,
     Describe,
     Find,
@@ -238,6 +239,10 @@ PARKED = Case(
     JOIN, Unlike("the answer", "NONE", UNANSWERED), {"error_code": "NONE", "generation_id": 4}, UNANSWERED, Facts()
 )
 CASES: Mapping[str, tuple[Case, Case]] = {
+    "a member that leaves, and had to sync when the group became classic for a while": (
+        case(Leave(version=5), "members.error_code", "UNKNOWN_MEMBER_ID", "NONE", owes_step=True, balanced=True),
+        case(Leave(version=5), "members.error_code", "NONE", "UNKNOWN_MEMBER_ID", owes_step=True, balanced=True),
+    ),
     "a heartbeat on another connection than the one on which its member was told its assignment": (
         case(BEAT, "assignment", None, {"topic_partitions": []})._replace(is_told_elsewhere=True),
         case(BEAT, "assignment", None, {"topic_partitions": []}),
@@ -386,6 +391,16 @@ def kept(*names: str) -> list[dict[str, str]]:
             case(List(version=5), "groups.group_state", "Stable", "Reconciling"),
         ),
         (
+            "the last member that the coordinator balances becomes classic under its own id and instance",
+            whole(Sync(version=5), "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", went_classic=True),
+            whole(Sync(version=5), "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID"),
+        ),
+        (
+            "a member that goes over to the consumer protocol before it has synced, or joined again",
+            case(Commit(version=9), "topics.partitions.error_code", "NONE", "UNKNOWN_MEMBER_ID", went_over=True),
+            case(Commit(version=9), "topics.partitions.error_code", "NONE", "UNKNOWN_MEMBER_ID"),
+        ),
+        (
             "a member that goes over to the consumer protocol before it has synced, or joined again",
             whole(Sync(version=4), "ILLEGAL_GENERATION", "NONE", went_over=True),
             whole(Sync(version=4), "ILLEGAL_GENERATION", "NONE"),
@@ -482,6 +497,15 @@ def test_who_was_told_an_assignment_on_another_clients_connection_is_told_it_aga
     asked = MemberBeat(version=1, client=client, who=Who.OTHER if client else Who.OWN)
     (difference,) = seen(OVER, (asked, replace(told(4, 0), assignment=None), told(4, 0)))
     assert (difference.rule is not None) == bool(client)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_group_is_taken_for_classic_once_its_last_member_has_gone_over(others: int) -> None:
+    second = replace(told(4), member_id="c2-a")
+    others_asked = [(MemberBeat(version=1, client=1, epoch=Epoch.JOIN), second, second)]
+    gone = (CLASSIC_BEAT, HeartbeatReply(), HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID))
+    (difference,) = seen(OVER, *others_asked[:others], (JOIN, JOINED, JOINED), gone)
+    assert (difference.rule is not None) == (not others)
 
 
 REMOVED = (CLASSIC_BEAT, HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID), HeartbeatReply())

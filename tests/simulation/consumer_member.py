@@ -168,10 +168,11 @@ class ConsumerSim(NativeMember[ConsumerWatcher]):
 
     def _of_another_epoch(self) -> ConsumerGroupHeartbeat:
         """Build a request that no member may send: with an epoch that it has never had, or with the one before and all
-        partitions."""
+        partitions. It may have the next epoch if it has given up a heartbeat: that may arrive late."""
         topic_ids = {topic_id for topic_id, _ in self.owned}
         if self.epoch == 1 or not topic_ids or self._random.random() < 0.5:
-            return self._heartbeat(epoch=self.epoch + self._random.choice((1, 1_000)))
+            ahead = self._random.choice((1, 1_000))
+            return self._heartbeat(epoch=self.epoch + (1_000 if self._losses else ahead))
         claims = tuple(TopicIdPartitions(topic_id, (*range(_MORE_THAN_ANY),)) for topic_id in sorted(topic_ids))
         return self._heartbeat(epoch=self.epoch - 1, owned=claims)
 

@@ -7,7 +7,7 @@ from typing import Any
 from interop.differential.allowed import Case, Rule
 from interop.differential.answers import UNANSWERED
 from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
-from interop.differential.steps import Beat, Delete, DeleteOffsets, Describe, Join, List, Sync
+from interop.differential.steps import Beat, Commit, Delete, DeleteOffsets, Describe, Join, Leave, List, Sync
 from interop.differential.views import Who
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ProtocolViolation
@@ -50,7 +50,8 @@ def _last_one_replaced(case: Case) -> bool:
 def _last_one_goes_over(case: Case) -> bool:
     told = _error(case.kafka), _error(case.muster)
     is_own = isinstance(case.ask, Join) and case.ask.who is Who.OWN
-    return is_own and case.ends_balanced and told == ("NONE", "NONE") and case.unlike.path == "generation_id"
+    is_join = is_own and case.ends_balanced and told == ("NONE", "NONE") and case.unlike.path == "generation_id"
+    return is_join or case.facts.went_classic  # the epoch may be the same
 
 
 def _replaced_before_others_have_moved(case: Case) -> bool:
@@ -105,7 +106,8 @@ def _went_over(case: Case) -> bool:
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
     is_classic = isinstance(case.ask, Join) and case.unlike.path == "member_id" and not case.unlike.muster
     is_later = isinstance(case.ask, Join) and case.unlike.path == "generation_id"
-    return case.facts.went_over and (is_gone or is_classic or is_later or isinstance(case.ask, _TELL_EPOCHS))
+    is_about_epochs = isinstance(case.ask, (*_TELL_EPOCHS, Commit))  # a group without members takes any commit
+    return case.facts.went_over and (is_gone or is_classic or is_later or is_about_epochs)
 
 
 def _joined_again(case: Case) -> bool:
@@ -117,6 +119,11 @@ def _joined_again(case: Case) -> bool:
 def _owed_join(case: Case) -> bool:
     is_classic = isinstance(case.ask, Beat | Sync)
     return is_classic and case.facts.owed_join and case.unlike.kafka == "UNKNOWN_MEMBER_ID"
+
+
+def _owed_sync(case: Case) -> bool:
+    is_gone = isinstance(case.ask, Leave) and case.unlike.kafka == "UNKNOWN_MEMBER_ID"
+    return is_gone and case.facts.owes_step and case.facts.balanced
 
 
 def _back_to_full_group(case: Case) -> bool:
@@ -222,6 +229,13 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "a member that had to join again, and did so when the group was classic for a while",
         "for Kafka it has not joined again once the group is a consumer group, and is removed when its time is over",
         _owed_join,
+        ends=True,
+    ),
+    Rule(
+        "a member that leaves, and had to sync when the group became classic for a while",
+        "Kafka's time goes on, and removes it once the group is a consumer group again; in musterd it has to join "
+        "again, and has the whole time",
+        _owed_sync,
         ends=True,
     ),
     Rule(
