@@ -393,35 +393,19 @@ class Queries:
     async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
         """Return a line for each partition of the topics that the group has commits for, is assigned, or, as a
         client-balanced group, is configured with."""
-        return (await self.lags_of([group]))[group.group_id]
-
-    async def lags_of(self, groups: Sequence[DescribedGroup]) -> dict[str, list[PartitionLag]]:
-        """Return the lines of these groups, by id."""
-        known = KnownEnds()
-        found = await self._partitions_of(groups, known)
-        return {group.group_id: list(lags(group, found[group.group_id], known)) for group in groups}
-
-    async def _partitions_of(self, groups: Sequence[DescribedGroup], known: KnownEnds) -> dict[str, GroupPartitions]:
-        committed = await self.committed([group.group_id for group in groups])
-        topics: dict[str, set[str]] = {}
-        for group in groups:
-            own = await self.balanced_group(group.group_id) if group.protocol_type in BALANCED_TYPES else None
-            more = () if own is None else own.topics
-            topics[group.group_id] = topics_of(group, committed.get(group.group_id, {}), more)
-        new = set().union(*topics.values()).difference(known.counts)
-        known.counts |= dict.fromkeys(new, 0) | dict(await self.partition_counts(new))
-        found = {}
-        for one, own_topics in topics.items():
-            offsets = committed.get(one, {})
-            found[one] = GroupPartitions(keys_of(own_topics, known.counts, offsets), offsets)
-        await self.complete(known, found.values())
-        return found
+        commits = (await self.commits((group.group_id,), with_origins=False)).get(group.group_id, {})
+        own = await self.balanced_group(group.group_id) if group.protocol_type in BALANCED_TYPES else None
+        topics = topics_of(group, commits, () if own is None else own.topics)
+        known = KnownEnds(dict.fromkeys(topics, 0) | dict(await self.partition_counts(topics)))
+        its = GroupPartitions(keys_of(topics, known.counts, commits), commits)
+        await self.complete(known, (its,))
+        return list(lags(group, its, known))
 
     async def complete(self, known: KnownEnds, groups: Collection[GroupPartitions]) -> None:
         """Request the unknown ends of these partitions, and the starts of those without a commit."""
         every = {key for its in groups for key in its.keys if key not in known.ends}
         known.ends |= dict.fromkeys(every) | await self.ends(every)
-        without = {key for its in groups for key in its.keys if key not in its.committed}
+        without = {key for its in groups for key in its.keys if key not in its.commits}
         without.difference_update(known.begins)
         known.begins |= dict.fromkeys(without) | await self.begins(without)
 

@@ -4,7 +4,16 @@ of a huge cluster must not be."""
 from collections.abc import Awaitable, Callable, Iterable
 
 from coordinator.http.lag.end_history import EndHistory
-from coordinator.http.lag.partitions import GroupPartitions, KnownEnds, PartitionLag, keys_of, lags, topics_of
+from coordinator.http.lag.partitions import (
+    GroupPartitions,
+    KnownEnds,
+    PartitionLag,
+    keys_of,
+    lags,
+    longest_ms,
+    topics_of,
+)
+from coordinator.http.lag.timed import LagTimes
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
 from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
 from coordinator.http.watch import ProblemWatch
@@ -29,11 +38,12 @@ async def measure(
     queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest = _no_rest, history: EndHistory | None = None
 ) -> Measured:
     """Gather the numbers. At most `most_series` partitions of groups have series, by largest lag, and as many of
-    topics, small topics first. `history` has ends of earlier scrapes. `rest` lets the loop serve other requests. While
-    groups cannot be listed, since the node is loading, only the node's own numbers are shown."""
+    topics, small topics first. `history` has ends that were seen earlier. `rest` lets the loop serve other requests.
+    While groups cannot be listed, since the node is loading, only the node's own numbers are shown."""
     node = await queries.node()
+    times = LagTimes(EndHistory() if history is None else history, node.wall_ms)
     try:
-        return await _Scrape(queries, most_series, watch, rest, history or EndHistory()).measure(node)
+        return await _Scrape(queries, most_series, watch, rest, times).measure(node)
     except Problem:
         return Measured(node)
 
@@ -41,11 +51,8 @@ async def measure(
 class _Scrape:
     """State of one scrape: offsets, fetched once each, and the groups counted so far."""
 
-    def __init__(
-        self, queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest, history: EndHistory
-    ) -> None:
-        self._history = history
-        self._remembered: set[Key] = set()
+    def __init__(self, queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest, times: LagTimes) -> None:
+        self._times = times
         self._now_ms = 0
         self._queries = queries
         self._watch = watch
@@ -65,7 +72,6 @@ class _Scrape:
         lines = self._lines.found()
         measured = await self._queries.measured(self._most)
         known = {group.group_id for group in groups}
-        self._history.keep({key for key, end in self._known.ends.items() if end is not None})
         return Measured(
             node,
             groups,
@@ -97,18 +103,16 @@ class _Scrape:
         return tuple(measured)
 
     async def _group(self, group: DescribedGroup, commits: dict[Key, Commit], more: Iterable[str]) -> MeasuredGroup:
-        committed = {key: one.offset for key, one in sorted(commits.items())}
-        keys = keys_of(topics_of(group, committed, more), self._known.counts, committed)
-        its = GroupPartitions(keys, committed)
+        keys = keys_of(topics_of(group, commits, more), self._known.counts, commits)
+        its = GroupPartitions(keys, commits)
         await self._queries.complete(self._known, (its,))
         sums: dict[str, TopicSum] = {}
         oldest_ms: int | None = None
-        most_ms: int | None = None
+        lags_ms: list[int | None] = []
         for number, line in enumerate(lags(group, its, self._known), 1):
             sums[line.topic] = sums.get(line.topic, TopicSum()).plus(line)
-            lag_ms = self._lag_ms(line)
-            if lag_ms is not None:
-                most_ms = max(lag_ms, most_ms or 0)
+            lag_ms = self._times.lag_ms(line)
+            lags_ms.append(lag_ms)
             if line.end_age_ms is not None:
                 oldest_ms = max(line.end_age_ms, oldest_ms or 0)
             self._lines.add(group.group_id, line, lag_ms)
@@ -116,17 +120,7 @@ class _Scrape:
                 await self._rest()
         times = [one.at_ms for one in commits.values() if one.at_ms is not None]
         age_ms = max(0, self._now_ms - max(times)) if times else None
-        return MeasuredGroup(group.group_id, len(group.members), sums, oldest_ms, most_ms, age_ms)
-
-    def _lag_ms(self, line: PartitionLag) -> int | None:
-        if line.log_end_offset is None:
-            return None
-        key = line.topic, line.partition
-        if key not in self._remembered:
-            self._remembered.add(key)
-            self._history.add(key, line.log_end_offset, self._now_ms)
-        start = line.log_start_offset if line.current_offset is None else line.current_offset
-        return None if start is None else self._history.lag_ms(key, start, self._now_ms)
+        return MeasuredGroup(group.group_id, len(group.members), sums, oldest_ms, longest_ms(lags_ms), age_ms)
 
 
 class _Largest:

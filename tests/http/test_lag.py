@@ -1,9 +1,24 @@
-"""Sums of a group's lag, against the lines that they are sums of."""
+"""Sums of a group's lag, against the lines that they are sums of; and lag in time."""
 
 import random
 
-from coordinator.http.lag.partitions import GroupPartitions, KnownEnds, PartitionEnd, keys_of, lags, oldest_ms
+import pytest
+
+from coordinator.http.lag.end_history import KEPT_MS, LATE_MS, MOST_PARTITIONS, EndHistory
+from coordinator.http.lag.partitions import (
+    GroupPartitions,
+    KnownEnds,
+    PartitionEnd,
+    PartitionLag,
+    commit_age_ms,
+    keys_of,
+    lags,
+    longest_ms,
+    oldest_ms,
+)
+from coordinator.http.lag.timed import LagTimes
 from coordinator.http.lag.totals import GroupTotal, TopicEnds, group_total
+from diagnosis.gathering import Commit
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.offsets import GroupOffsets
 
@@ -18,7 +33,9 @@ def test_totals_are_the_sums_of_the_lines() -> None:
             for topic in ("orders", "payments")[: chance.randrange(3)]
         }
         of_topics = {topic: _ends(chance) for topic in topics}
-        committed = {(topic, index): offset for topic in topics for index, offset in topics[topic].items()}
+        committed = {
+            (topic, index): Commit(offset, None) for topic in topics for index, offset in topics[topic].items()
+        }
         keys = keys_of(topics, {topic: one.count for topic, one in of_topics.items()}, committed)
         known = KnownEnds(
             ends={(topic, index): end for topic, one in of_topics.items() for index, end in one.ends.items()},
@@ -48,3 +65,74 @@ def _ends(chance: random.Random) -> TopicEnds:
 
 def _end(chance: random.Random) -> PartitionEnd | None:
     return chance.choice((None, PartitionEnd(None), PartitionEnd(60), PartitionEnd(120, chance.randrange(2_000))))
+
+
+# --- lag in time
+
+KEY = ("t", 0)
+
+
+@pytest.mark.parametrize("every_s", [1, 2, 15])
+def test_a_history_of_ends_is_bounded_and_knows_the_past_coarsely(every_s: int) -> None:
+    history = EndHistory()
+    for second in range(0, 1_001, every_s):
+        history.add(KEY, second * 10, second * 1_000)
+    now_ms = 1_000_000
+    assert history.lag_ms(KEY, 10_000, now_ms) == 0
+    assert abs((history.lag_ms(KEY, 9_500, now_ms) or 0) - 50_000) < 1_000
+    assert abs((history.lag_ms(KEY, 100, now_ms) or 0) - 990_000) < 1_000
+
+
+def test_pages_that_refresh_often_displace_no_older_end() -> None:
+    history = EndHistory()
+    for second in range(600):
+        history.add(KEY, max(0, second - 400) * 10, second * 1_000)  # nothing is written until second 400
+    assert abs((history.lag_ms(KEY, 10, 599_000) or 0) - 198_000) <= 10_000
+
+
+def test_an_end_that_a_slower_page_reports_late_is_no_new_topic() -> None:
+    history = EndHistory()
+    for at_ms, end in ((0, 10), (20_000, 30), (19_000, 29), (21_000, 28)):
+        history.add(KEY, end, at_ms)
+    assert history.lag_ms(KEY, 20, 30_000) == 20_000
+    history.add(KEY, 5, 20_000 + LATE_MS)
+    assert history.lag_ms(KEY, 5, 60_000) == 0, "made anew"
+    history.add(KEY, 9, 1_000)
+    assert history.lag_ms(KEY, 5, 2_000) is None, "the clock was set back"
+
+
+def test_partitions_that_no_page_shows_are_forgotten() -> None:
+    history = EndHistory()
+    for partition in range(MOST_PARTITIONS):
+        history.add(("old", partition), 1, 0)
+    history.add(KEY, 1, 1_000)
+    assert history.lag_ms(KEY, 1, 1_000) is None, "there are too many"
+    history.add(KEY, 1, KEPT_MS)
+    assert history.lag_ms(KEY, 1, KEPT_MS) == 0
+    assert history.lag_ms(("old", 0), 1, KEPT_MS) is None
+
+
+def test_a_line_has_its_lag_in_time_and_the_age_of_its_commit() -> None:
+    history = EndHistory()
+    behind = PartitionLag("t", 0, 10, 30, committed_ms=4_000)
+    LagTimes(history, 5_000).timed(behind)
+    first = LagTimes(history, 5_000).timed(behind)
+    assert (first.lag_ms, first.commit_age_ms) == (None, 1_000), "its end was seen at one time"
+    second = LagTimes(history, 9_000).timed(behind)
+    assert (second.lag_ms, second.commit_age_ms) == (4_000, 5_000), "at least since the first look"
+    ahead = LagTimes(history, 3_000).timed(PartitionLag("new", 0, 31, 30, committed_ms=4_000))
+    assert (ahead.lag_ms, ahead.commit_age_ms) == (0, 0)
+    unread = LagTimes(history, 10_000).timed(PartitionLag("t", 0, None, 40, log_start_offset=30))
+    assert (unread.lag_ms, unread.commit_age_ms) == (5_000, None), "it counts from the start of the log"
+    assert LagTimes(history, 10_000).lag_ms(PartitionLag("t", 0, 10, None)) is None
+    assert LagTimes(history, 10_000).lag_ms(PartitionLag("t", 0, None, 40)) is None
+    assert commit_age_ms((first, second, unread)) == 1_000
+    assert commit_age_ms((unread,)) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "longest"),
+    [((), None), ((None,), None), ((0, 0), 0), ((0, None), None), ((5, None, 9), 9)],
+)
+def test_the_longest_lag_is_unknown_rather_than_0(times: tuple[int | None, ...], longest: int | None) -> None:
+    assert longest_ms(times) == longest

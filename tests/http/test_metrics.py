@@ -7,6 +7,7 @@ from coordinator.build_info import build, interpreter
 from coordinator.core.timings import BOUNDS_MS
 from coordinator.http.lag.end_history import EndHistory
 from coordinator.http.lag.partitions import PartitionLag, worst
+from coordinator.http.lag.timed import TimedLags
 from coordinator.http.metrics import Measured, exposition
 from coordinator.http.queries import Queries
 from coordinator.http.scrape import measure
@@ -102,7 +103,6 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
         "muster_connections_opened_total": 12,
         "muster_consumergroup_committed_lag_sum consumergroup=orders topic=t": 28,
         "muster_consumergroup_uncommitted_partitions consumergroup=orders topic=t": 1,
-        "muster_consumergroup_max_lag_seconds consumergroup=orders": 0,
         "muster_consumergroup_lag_seconds consumergroup=orders partition=1 topic=t": 0,
     }
 
@@ -217,19 +217,8 @@ async def test_lag_in_time_is_how_long_ago_the_offset_was_the_end(coordinator: S
         ("orders", 3): 20_000,
     }
     assert {one.group_id: one.lag_ms for one in measured.groups} == {"idle": None, "orders": 20_000}
-
-
-def test_a_history_of_ends_is_bounded_and_knows_the_past_coarsely() -> None:
-    history, key = EndHistory(), ("t", 0)
-    for second in range(1_000):
-        history.add(key, second * 10, second * 1_000)
-    assert history.lag_ms(key, 9_990, 999_000) == 0
-    assert abs((history.lag_ms(key, 9_500, 999_000) or 0) - 49_000) < 1_000
-    assert abs((history.lag_ms(key, 100, 999_000) or 0) - 989_000) < 1_000
-    history.add(key, 0, 1_000_000)
-    assert history.lag_ms(key, 0, 1_001_000) == 0, "made anew"
-    history.keep(())
-    assert history.lag_ms(key, 0, 1_001_000) is None
+    shown = await TimedLags(Queries(coordinator.ask), history, _no_rest).of(coordinator.groups["orders"])
+    assert [one.lag_ms for one in shown] == [one.lag_ms for one in measured.lines], "pages show the same"
 
 
 async def test_openmetrics_is_given_to_those_who_ask_for_it(browser: Browser) -> None:

@@ -1,9 +1,9 @@
 """Lag in time: the time since the end of a partition was at the group's present offset.
 
-Each scrape stores the ends. The time at which an offset was the end lies between two scrapes, and is interpolated. If
-the stored ends do not reach back so far, the lag is at least as long as they do. Pure."""
+Each page about lag, and each scrape, stores the ends that it has seen. The time at which an offset was the end lies
+between two samples, and is interpolated. If the stored ends do not reach back so far, the lag is at least as long as
+they do. Pure."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from diagnosis.assignments import Key
@@ -12,6 +12,13 @@ MOST_SAMPLES: Final = 24
 """Ends stored for a partition. When there are more, every second one of the older half is dropped, so that older
 samples lie farther apart."""
 MOST_PARTITIONS: Final = 20_000
+LEAST_MS: Final = 10_000
+"""Least time between two samples, except for the newest: pages that refresh often must not displace older samples."""
+LATE_MS: Final = 30_000
+"""Time for which a page may still report an end that another page has overtaken."""
+KEPT_MS: Final = 3_600_000
+"""Partitions that no page has shown for so long are forgotten."""
+_FORGET_EVERY_MS: Final = 60_000
 
 
 class EndHistory:
@@ -19,26 +26,36 @@ class EndHistory:
 
     def __init__(self) -> None:
         self._ends: dict[Key, list[tuple[int, int]]] = {}
+        self._forgot_ms = 0
 
     def add(self, key: Key, end: int, now_ms: int) -> None:
-        """Store the present end of the partition."""
+        """Store the end that the partition had at a wall time."""
+        if abs(now_ms - self._forgot_ms) >= _FORGET_EVERY_MS:
+            self._forget(now_ms)
         samples = self._ends.get(key)
         if samples is None:
             if len(self._ends) >= MOST_PARTITIONS:
                 return
             samples = self._ends[key] = []
-        if samples and end < samples[-1][1]:
-            samples.clear()  # the topic was created again
-        if len(samples) >= 2 and samples[-1][1] == samples[-2][1] == end:
-            samples[-1] = now_ms, end  # nothing was written: the first and last sample with this end suffice
-            return
+        if samples and (now_ms < samples[-1][0] or end < samples[-1][1]):
+            if abs(now_ms - samples[-1][0]) < LATE_MS:
+                return  # by a page that began, or asked for the end, before the last one
+            samples.clear()  # the topic was created again, or the clock was set back
+        if samples and now_ms == samples[-1][0]:
+            samples.pop()
+        if len(samples) >= 2:
+            (before_ms, before_end), (last_ms, last_end) = samples[-2:]
+            # If nothing was written, the first and the last sample with this end suffice.
+            if last_ms - before_ms < LEAST_MS or before_end == last_end == end:
+                samples[-1] = now_ms, end
+                return
         samples.append((now_ms, end))
         if len(samples) > MOST_SAMPLES:
             del samples[1 : MOST_SAMPLES // 2 : 2]
 
-    def keep(self, keys: Iterable[Key]) -> None:
-        """Forget all other partitions."""
-        self._ends = {key: self._ends[key] for key in keys if key in self._ends}
+    def _forget(self, now_ms: int) -> None:
+        self._forgot_ms = now_ms
+        self._ends = {key: samples for key, samples in self._ends.items() if abs(now_ms - samples[-1][0]) < KEPT_MS}
 
     def lag_ms(self, key: Key, committed: int, now_ms: int) -> int | None:
         """Return the time since the offset was the end, 0 if it still is; None if there are too few samples."""
@@ -53,4 +70,4 @@ class EndHistory:
                 share = (committed - end) / (later_end - end)
                 return max(0, now_ms - round(at_ms + share * (later_ms - at_ms)))
             later_ms, later_end = at_ms, end
-        return now_ms - samples[0][0] if len(samples) > 1 else None
+        return max(0, now_ms - samples[0][0]) if len(samples) > 1 else None

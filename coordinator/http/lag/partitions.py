@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from diagnosis.assignments import Key, assigned_partitions
+from diagnosis.gathering import Commit
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import OffsetFetchGroupReply
@@ -20,7 +21,8 @@ class PartitionEnd(msgspec.Struct, frozen=True, gc=False):
 
 class PartitionLag(msgspec.Struct, frozen=True):
     """Lag of a group in one partition. `current_offset` is None if nothing is committed: the lag then counts from the
-    log's start. `member` is None while the partition is unassigned."""
+    log's start. `member` is None while the partition is unassigned. `committed_ms`: wall time of the commit. `lag_ms`,
+    the lag in time, and `commit_age_ms` are None if they are unknown, or the line is not `timed`."""
 
     topic: str
     partition: int
@@ -29,6 +31,9 @@ class PartitionLag(msgspec.Struct, frozen=True):
     member: DescribedMember | None = None
     end_age_ms: int | None = None
     log_start_offset: int | None = None
+    committed_ms: int | None = None
+    lag_ms: int | None = None
+    commit_age_ms: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -48,10 +53,10 @@ class KnownEnds(msgspec.Struct):
 
 
 class GroupPartitions(msgspec.Struct, frozen=True):
-    """The partitions that a group's lag includes, in order, and its committed offsets."""
+    """The partitions that a group's lag includes, in order, and its commits."""
 
     keys: list[Key]
-    committed: dict[Key, int]
+    commits: Mapping[Key, Commit]
 
 
 def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
@@ -82,14 +87,16 @@ def lags(group: DescribedGroup, its: GroupPartitions, known: KnownEnds) -> Itera
     for key in its.keys:
         end = known.ends.get(key)
         if end is not None:
-            begin = None if key in its.committed else known.begins.get(key)
+            commit = its.commits.get(key)
+            begin = known.begins.get(key) if commit is None else None
             yield PartitionLag(
                 *key,
-                its.committed.get(key),
+                None if commit is None else commit.offset,
                 end.offset,
                 owners.get(key),
                 end.age_ms,
                 None if begin is None else begin.offset,
+                None if commit is None else commit.at_ms,
             )
 
 
@@ -101,3 +108,15 @@ def worst(found: Iterable[PartitionLag]) -> PartitionLag | None:
 def oldest_ms(found: Iterable[PartitionLag]) -> int | None:
     """Return the age of the oldest end; None if all are current."""
     return max((line.end_age_ms for line in found if line.end_age_ms is not None), default=None)
+
+
+def longest_ms(lags_ms: Iterable[int | None]) -> int | None:
+    """Return the largest known lag in time. None if none is known, or 0 where it is known and unknown elsewhere."""
+    found = list(lags_ms)
+    most = max((one for one in found if one is not None), default=None)
+    return most or (None if None in found else most)
+
+
+def commit_age_ms(found: Iterable[PartitionLag]) -> int | None:
+    """Return the time since the last commit of these partitions; None if none is known."""
+    return min((line.commit_age_ms for line in found if line.commit_age_ms is not None), default=None)
