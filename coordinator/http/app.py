@@ -23,6 +23,7 @@ from coordinator.http.console.pages import ConsolePages
 from coordinator.http.console.site import ConsoleSite
 from coordinator.http.guard import DEFAULT_HEADERS, HEADERS, Guard
 from coordinator.http.lag.end_history import EndHistory
+from coordinator.http.lag.timed import TimedLags
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.live.webhooks import Webhooks
@@ -126,14 +127,16 @@ def make_app(
         else HttpAuthenticator(authenticator, partial(_in_time, "the login", ask_timeout_s))
     )
     surgery, what_if = SurgeryPages(queries), WhatIf(queries, asyncio.to_thread)
-    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, yield_to_loop), authentication)
+    history = EndHistory()
+    lags = TimedLags(queries, history, yield_to_loop)
+    console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, lags, yield_to_loop), authentication)
     middlewares = [problems_as_json(_SHORT, _log_failure), _guarded(Guard(hosts))]
     if authentication is not None:
         middlewares.append(logged_in(authentication, console.show_form, METRICS if has_open_metrics else frozenset()))
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
-    rows = _rows(queries, problems, surgery, what_if, console)
-    rows.append((_METRICS_ROUTE, _metrics(own_queries, most_series, watch)))
+    rows = _rows(queries, problems, surgery, what_if, lags, console)
+    rows.append((_METRICS_ROUTE, _metrics(own_queries, most_series, watch, history)))
     rows += node_routes(nodes.placement.node_id, nodes.served, ask_own, watch)
     app.cleanup_ctx.append(_compiling(console))
     app.cleanup_ctx.append(client.running)
@@ -159,17 +162,22 @@ def make_app(
 
 
 def _rows(
-    queries: Queries, problems: OpenProblems, surgery: SurgeryPages, what_if: WhatIf, console: ConsoleSite
+    queries: Queries,
+    problems: OpenProblems,
+    surgery: SurgeryPages,
+    what_if: WhatIf,
+    lags: TimedLags,
+    console: ConsoleSite,
 ) -> list[tuple[HttpRoute, Handler]]:
     """Return each route about groups, topics and the node with its handler."""
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, NODE_ROUTES),
         (OverviewPages(queries, problems), OVERVIEW_ROUTES),
-        (Pages(queries, what_if), ROUTES),
+        (Pages(queries, what_if, lags), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
         (ProblemPages(queries, yield_to_loop, problems), PROBLEM_ROUTES),
-        (BalancedPages(queries), (*BALANCED_ROUTES, *ORDERS)),
+        (BalancedPages(queries, lags), (*BALANCED_ROUTES, *ORDERS)),
     )
     rows = [(route, _page(of, route)) for of, routes in pages for route in routes]
     rows.append((INDEX, console.index(_page(node, INDEX))))
@@ -352,9 +360,7 @@ async def yield_to_loop() -> None:
     await asyncio.sleep(0)
 
 
-def _metrics(queries: Queries, most_series: int, watch: ProblemWatch) -> Handler:
-    history = EndHistory()
-
+def _metrics(queries: Queries, most_series: int, watch: ProblemWatch, history: EndHistory) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         measured = await measure(queries, most_series, watch, yield_to_loop, history)
         # Writing a large page takes longer than a heartbeat should wait.

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from coordinator.http.group_facts import group_page
+from coordinator.http.lag.partitions import PartitionLag, commit_age_ms, longest_ms
+from coordinator.http.lag.timed import TimedLags
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries, problem_of
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_SIZE, HttpRoute, Names, Parameter
-from coordinator.http.shapes import Json
+from coordinator.http.shapes import Json, seconds
+from diagnosis.assignments import Key
+from diagnosis.gathering import Commit
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
 from protocol.partition_key import parse_key
@@ -23,8 +27,8 @@ _CONFLICT: Final = 409
 class BalancedPages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries) -> None:
-        self._ask = queries
+    def __init__(self, queries: Queries, timed_lags: TimedLags) -> None:
+        self._ask, self._timed_lags = queries, timed_lags
 
     async def groups(self, origin: str, names: Names, query: Names) -> Json:
         """Ids of groups: all, of a kind, in a state, or with a text in their id; in pages if pages are asked for."""
@@ -50,7 +54,7 @@ class BalancedPages:
         view = await self._ask.balanced_group(names["group"])
         if view is None:
             return await self._classic(names["group"])
-        partitions = {one.key: one for one in view.partitions}
+        partitions, times = {one.key: one for one in view.partitions}, await self._times(view)
         return {
             "group": view.group_id,
             "mode": view.mode,
@@ -60,7 +64,7 @@ class BalancedPages:
             "source_count": view.source_count,
             "meta_version": view.meta_version,
             "member_count": len(view.members),
-            "members": [_member(one, partitions) for one in view.members],
+            "members": [_member(one, partitions, times) for one in view.members],
         }
 
     async def _classic(self, group_id: str) -> Json:
@@ -80,18 +84,21 @@ class BalancedPages:
     async def partitions(self, origin: str, names: Names, query: Names) -> Json:
         """Every configured partition, unowned ones included."""
         view = await self._view(names)
-        return {"group": view.group_id, "partitions": [_partition(one) for one in view.partitions]}
+        times = await self._times(view)
+        return {"group": view.group_id, "partitions": [_partition(one, times.get(one.key)) for one in view.partitions]}
 
     async def partition(self, origin: str, names: Names, query: Names) -> Json:
         view = await self._view(names)
         for one in view.partitions:
             if one.key == names["key"]:
-                return _partition(one)
+                return _partition(one, (await self._times(view)).get(one.key))
         raise Problem(_NO_SUCH_PARTITION, f"{view.group_id!r} reads no partition {names['key'][:80]!r}")
 
     async def lag(self, origin: str, names: Names, query: Names) -> Json:
-        """Records behind the committed offsets: in total, of unowned partitions, by node and by topic."""
+        """Records behind the committed offsets: in total, of unowned partitions, by node and by topic; and the largest
+        lag in time."""
         view = await self._view(names)
+        times = (await self._times(view)).values()
         by_node: dict[str, int] = {}
         by_topic: dict[str, int] = {}
         total = unowned = 0
@@ -103,7 +110,14 @@ class BalancedPages:
                 by_node[str(one.node_id)] = by_node.get(str(one.node_id), 0) + lag
             if key is not None:
                 by_topic[key.topic] = by_topic.get(key.topic, 0) + lag
-        return {"total": total, "unowned": unowned, "by_node": by_node, "by_topic": by_topic}
+        return {
+            "total": total,
+            "unowned": unowned,
+            "by_node": by_node,
+            "by_topic": by_topic,
+            "max_lag_seconds": seconds(longest_ms(one.lag_ms for one in times)),
+            "commit_age_seconds": seconds(commit_age_ms(times)),
+        }
 
     async def readers(self, origin: str, names: Names, query: Names) -> Json:
         """Groups of either kind that read the topic: by subscription, assignment or commits."""
@@ -127,6 +141,12 @@ class BalancedPages:
         if view is None:
             raise Problem(NO_SUCH_GROUP, f"there is no client-balanced group {names['group']!r}")
         return view
+
+    async def _times(self, view: BalancedGroupView) -> dict[str, PartitionLag]:
+        """Return the partitions with lag in time and age of the commit, by key."""
+        commits = (await self._ask.commits((view.group_id,), with_origins=False)).get(view.group_id, {})
+        lines = {one.key: line for one in view.partitions if (line := _line(one, commits)) is not None}
+        return dict(zip(lines, await self._timed_lags.timed(lines.values()), strict=True))
 
 
 _GROUP: Final = "/v1/groups/{group}"
@@ -192,7 +212,25 @@ ORDERS: Final[tuple[HttpRoute, ...]] = (
 """Orders are answered 202, since members carry them out later."""
 
 
-def _member(member: BalancedMemberView, partitions: Mapping[str, BalancedPartition]) -> Json:
+def _line(one: BalancedPartition, commits: Mapping[Key, Commit]) -> PartitionLag | None:
+    key = parse_key(one.key)
+    if key is None:
+        return None
+    begin = None if one.lag is None or one.committed >= 0 else one.end - one.lag
+    commit = commits.get((key.topic, key.partition))
+    return PartitionLag(
+        key.topic,
+        key.partition,
+        _known(one.committed),
+        _known(one.end),
+        log_start_offset=begin,
+        committed_ms=None if commit is None else commit.at_ms,
+    )
+
+
+def _member(
+    member: BalancedMemberView, partitions: Mapping[str, BalancedPartition], times: Mapping[str, PartitionLag]
+) -> Json:
     positions = {one.key: one.position for one in member.reported or ()}
     return {
         "consumer_id": member.consumer_id,
@@ -211,6 +249,7 @@ def _member(member: BalancedMemberView, partitions: Mapping[str, BalancedPartiti
                 "committed": _known(partitions[key].committed),
                 "end": _known(partitions[key].end),
                 "lag": partitions[key].lag,
+                **_seconds(times.get(key)),
             }
             for key in member.keys
             if key in partitions
@@ -219,7 +258,14 @@ def _member(member: BalancedMemberView, partitions: Mapping[str, BalancedPartiti
     }
 
 
-def _partition(one: BalancedPartition) -> Json:
+def _seconds(line: PartitionLag | None) -> Json:
+    return {
+        "lag_seconds": None if line is None else seconds(line.lag_ms),
+        "commit_age_seconds": None if line is None else seconds(line.commit_age_ms),
+    }
+
+
+def _partition(one: BalancedPartition, line: PartitionLag | None) -> Json:
     return {
         "key": one.key,
         "subscribable": one.subscribable,
@@ -233,6 +279,7 @@ def _partition(one: BalancedPartition) -> Json:
         "end": _known(one.end),
         "lag": one.lag,
         "level": level(one.lag),
+        **_seconds(line),
     }
 
 

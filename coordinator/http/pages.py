@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlencode
 import msgspec
 
 from coordinator.http.lag.partitions import PartitionLag
+from coordinator.http.lag.timed import TimedLags
 from coordinator.http.queries import NO_SUCH_GROUP, Problem, Queries
 from coordinator.http.routing import confluent, schemas
 from coordinator.http.routing.route import (
@@ -42,9 +43,9 @@ _LIMIT: Final = whole("limit", "Notes at most.", 1, MOST_NOTES_A_PAGE, 100)
 class Pages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries, what_if: WhatIf) -> None:
+    def __init__(self, queries: Queries, what_if: WhatIf, timed_lags: TimedLags) -> None:
         """`queries` sends requests to the node; `what_if` runs long computations in a thread."""
-        self._ask, self._what_if = queries, what_if
+        self._ask, self._what_if, self._timed_lags = queries, what_if, timed_lags
 
     async def clusters(self, origin: str, names: Names, query: Names) -> Json:
         node = await self._ask.node()
@@ -171,7 +172,7 @@ class Pages:
 
     async def _lags(self, origin: str, names: Names) -> tuple[Shapes, DescribedGroup, list[PartitionLag]]:
         shapes, group = await self._group(origin, names)
-        return shapes, group, await self._ask.lags(group)
+        return shapes, group, await self._timed_lags.of(group)
 
 
 _GROUPS: Final = "/v3/clusters/{cluster}/consumer-groups"

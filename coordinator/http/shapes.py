@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from coordinator.http.lag.partitions import PartitionEnd, PartitionLag, oldest_ms, worst
+from coordinator.http.lag.partitions import (
+    PartitionEnd,
+    PartitionLag,
+    commit_age_ms,
+    longest_ms,
+    oldest_ms,
+    worst,
+)
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import DescribeExpiryReply
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataTopicReply
@@ -52,6 +59,11 @@ def _age(age_ms: int | None) -> Json:
     """Return the age field of a cluster's ends. Ends of embedded topics are current, and have none, as in Confluent's
     API."""
     return {} if age_ms is None else {"end_age_ms": age_ms}
+
+
+def seconds(ms: int | None) -> float | None:
+    """Return a time in seconds, as metrics have it; None if it is unknown."""
+    return None if ms is None else ms / 1_000
 
 
 def _or_null(number: int) -> int | None:
@@ -171,6 +183,8 @@ class Shapes:
             "consumer_id": line.member.member_id if line.member else "",
             "instance_id": line.member.group_instance_id if line.member else None,
             "client_id": line.member.client_id if line.member else "",
+            "lag_seconds": seconds(line.lag_ms),
+            "commit_age_seconds": seconds(line.commit_age_ms),
             **_age(line.end_age_ms),
         }
 
@@ -202,6 +216,8 @@ class Shapes:
             "max_lag_partition_id": last.partition if last else None,
             "max_lag": (last.lag if last else 0) if is_known else None,
             "total_lag": sum(line.lag or 0 for line in lines) if is_known else None,
+            "max_lag_seconds": seconds(longest_ms(line.lag_ms for line in lines)),
+            "commit_age_seconds": seconds(commit_age_ms(lines)),
             **({"unknown_partitions": unknown} if unknown else {}),
             **_age(oldest_ms(lines)),
         }

@@ -128,6 +128,8 @@ class ScriptedCoordinator:
         self.groups = {group.group_id: group for group in (ORDERS, IDLE)}
         self.committed = {"orders": {("t", 0): 5, ("t", 1): 10, ("t", 3): 1}}
         self.ends = {("t", 0): 30, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
+        self.committed_ms: dict[tuple[str, int], int] = {}
+        """Times of commits; a commit without one is from before they were kept."""
         self.begins = {("t", 2): 2}
         """Start offsets other than 0."""
         self.ages_ms: dict[tuple[str, int], int] = {}
@@ -200,13 +202,17 @@ class ScriptedCoordinator:
                 OffsetFetchGroupReply(
                     wanted.group_id,
                     tuple(
-                        OffsetFetchTopicReply(topic, (OffsetFetchPartitionReply(partition, offset),))
+                        OffsetFetchTopicReply(topic, (self._commit(topic, partition, offset),))
                         for (topic, partition), offset in self.committed.get(wanted.group_id, {}).items()
                     ),
                 )
                 for wanted in message.groups
             )
         )
+
+    def _commit(self, topic: str, partition: int, offset: int) -> OffsetFetchPartitionReply:
+        at_ms = self.committed_ms.get((topic, partition), -1)
+        return OffsetFetchPartitionReply(partition, offset, commit_timestamp_ms=at_ms)
 
     def _group_offsets(self, message: ListGroupOffsets) -> Message:
         found = []

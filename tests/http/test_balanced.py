@@ -101,7 +101,10 @@ async def test_a_group_shows_its_members_by_number_and_what_each_reads(browser: 
         "member_epoch": 1,
         "last_heartbeat_ms_ago": 2_000,
         "partition_count": 1,
-        "partitions": [{"key": "1:demo:0", "reg_epoch": 1, "position": 3, "committed": 0, "end": 5, "lag": 5}],
+        "partitions": [
+            {"key": "1:demo:0", "reg_epoch": 1, "position": 3, "committed": 0, "end": 5, "lag": 5}
+            | {"lag_seconds": None, "commit_age_seconds": 2}
+        ],
         "claimed_mismatch": ["1:demo:1"],
     }
     assert (second["node_id"], second["partitions"][0]["position"]) == (1, None)
@@ -128,12 +131,33 @@ async def test_every_configured_partition_is_shown_whoever_reads_it(browser: Bro
         "end": 30,
         "lag": 30,
         "level": 0,
+        "lag_seconds": None,
+        "commit_age_seconds": 0,
     }
 
 
 async def test_lag_is_summed_and_what_nobody_reads_stands_out(browser: Browser) -> None:
     told = await browser.get("/v1/groups/g/lag")
-    assert told == {"total": 35, "unowned": 30, "by_node": {"0": 5, "1": 0}, "by_topic": {"demo": 35}}
+    assert told == {
+        "total": 35,
+        "unowned": 30,
+        "by_node": {"0": 5, "1": 0},
+        "by_topic": {"demo": 35},
+        "max_lag_seconds": None,
+        "commit_age_seconds": 0,
+    }
+
+
+async def test_a_second_look_says_how_many_seconds_a_partition_is_behind(browser: Browser, rig: GroupRig) -> None:
+    await browser.get("/v1/groups/g/lag")
+    rig.produce(1, 10)
+    rig.node_rig.wait(20_000)
+
+    listed = (await browser.get("/v1/groups/g/partitions"))["partitions"]
+    told = await browser.get("/v1/groups/g/lag")
+
+    assert [(one["lag_seconds"], one["commit_age_seconds"]) for one in listed] == [(20, 20), (20, 20), (20, 20)]
+    assert (told["max_lag_seconds"], told["commit_age_seconds"]) == (20, 20)
 
 
 async def test_a_topic_names_the_groups_that_read_it(browser: Browser) -> None:

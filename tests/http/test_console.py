@@ -189,6 +189,26 @@ async def test_what_is_not_there_is_said_on_a_page(
     assert "Not there" in plain(await shown(client, path, 404, **query))
 
 
+async def test_a_groups_page_says_how_far_it_is_behind_in_time(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.ask(OPERATOR, commit({0: 0, 1: 0, 2: 0, 3: 0}))
+    text = plain(await shown(client, "/console/group", id="g"))
+    assert re.search(r"Lag 0 Behind 0 s Members 0 .*orders 4 0 0 s ", text)
+    rig.wait(5_000)
+    rig.produce(0)
+    text = plain(await shown(client, "/console/group", id="g"))
+    assert "Behind 5.0 s Members" in text, "0 was the end when the page was last shown"
+    rig.wait(25_000)
+    text = plain(await shown(client, "/console/group", id="g"))
+    assert re.search(r"Lag 1 Behind 30 s Members 0 .*orders 4 1 30 s partition 0, 1 records", text)
+
+
+async def test_a_lag_in_time_that_is_unknown_is_no_zero(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.produce(0)
+    rig.ask(OPERATOR, commit({0: 0}))
+    text = plain(await shown(client, "/console/group", id="g"))
+    assert re.search(r"Lag 1 Members 0 .*orders 4 1 \u2013 partition 0, 1 records", text)
+
+
 # --- offsets
 
 
@@ -464,6 +484,13 @@ async def test_the_plots_numbers_are_sampled_when_asked(client: TestClient[Any, 
     assert (len(first["samples"]), len(second["samples"])) == (1, 2)
     assert second["samples"][0] == first["samples"][0]
     assert (await client.get("/console/history?id=nobody")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "text"), [(None, "\u2013"), (0, "0 s"), (5_000, "5.0 s"), (12_400, "12 s"), (7_200_000, "2 h")]
+)
+def test_a_lag_in_time_is_a_duration(lag_ms: int | None, text: str) -> None:
+    assert rendering.behind(lag_ms) == text
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ LAG = {
     "consumer_id": "m-1",
     "instance_id": None,
     "client_id": "app-1",
+    "lag_seconds": None,
+    "commit_age_seconds": None,
 }
 CLUSTER = {
     "kind": "KafkaCluster",
@@ -136,7 +138,43 @@ async def test_the_lag_summary_names_the_partition_that_is_furthest_behind(brows
         "max_lag_partition_id": 0,
         "max_lag": 25,
         "total_lag": 34,
+        "max_lag_seconds": None,
+        "commit_age_seconds": None,
     }
+
+
+async def test_pages_say_how_many_seconds_a_group_is_behind_as_metrics_do(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    start_ms = 1_700_000_000_000
+    coordinator.node = msgspec.structs.replace(coordinator.node, wall_ms=start_ms)
+    await browser.get(f"{GROUPS}/orders/lag-summary")
+    coordinator.ends["t", 0] = 40
+    coordinator.committed["orders"]["t", 0] = 35
+    coordinator.node = msgspec.structs.replace(coordinator.node, wall_ms=start_ms + 20_000)
+
+    lines = (await browser.get(f"{GROUPS}/orders/lags"))["data"]
+    line = await browser.get(f"{GROUPS}/orders/lags/t/partitions/0")
+    summary = await browser.get(f"{GROUPS}/orders/lag-summary")
+    page = await browser.text("/metrics")
+
+    assert [one["lag_seconds"] for one in lines] == [10, 0, 20, 20]
+    assert (line["lag_seconds"], summary["max_lag_seconds"]) == (10, 20)
+    assert 'muster_consumergroup_lag_seconds{consumergroup="orders",partition="0",topic="t"} 10.0' in page
+    assert 'muster_consumergroup_max_lag_seconds{consumergroup="orders"} 20.0' in page
+
+
+async def test_a_partition_says_how_long_ago_it_was_committed(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.node = msgspec.structs.replace(coordinator.node, wall_ms=1_700_000_009_500)
+    coordinator.committed_ms = {("t", 0): 1_700_000_002_000, ("t", 1): 1_700_000_008_000}
+
+    lines = (await browser.get(f"{GROUPS}/orders/lags"))["data"]
+    summary = await browser.get(f"{GROUPS}/orders/lag-summary")
+
+    assert [one["commit_age_seconds"] for one in lines] == [7.5, 1.5, None, None]
+    assert summary["commit_age_seconds"] == 1.5
 
 
 async def test_a_group_that_committed_nothing_is_not_behind(browser: Browser) -> None:

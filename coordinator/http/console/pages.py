@@ -9,6 +9,8 @@ from coordinator.http.console import forms, views
 from coordinator.http.console.history import History
 from coordinator.http.console.movements import AssignmentChanges
 from coordinator.http.console.timeline import rebalances
+from coordinator.http.lag.partitions import longest_ms
+from coordinator.http.lag.timed import TimedLags
 from coordinator.http.overview import GroupFilter, look_over, wanted_of
 from coordinator.http.queries import Problem, Queries
 from coordinator.http.routing.route import PAGE_TOKEN, Names
@@ -31,11 +33,17 @@ class ConsolePages:
     """Each method returns what a template shows."""
 
     def __init__(
-        self, queries: Queries, problems: OpenProblems, surgery: SurgeryPages, what_if: WhatIf, rest: Rest
+        self,
+        queries: Queries,
+        problems: OpenProblems,
+        surgery: SurgeryPages,
+        what_if: WhatIf,
+        timed_lags: TimedLags,
+        rest: Rest,
     ) -> None:
         """`rest` lets the loop serve other requests."""
         self._ask, self._open, self._surgery, self._what_if, self.rest = queries, problems, surgery, what_if, rest
-        self._movements, self._history = AssignmentChanges(), History()
+        self._timed_lags, self._movements, self._history = timed_lags, AssignmentChanges(), History()
 
     async def groups(self, query: Names) -> Context:
         wanted = wanted_of(query)
@@ -55,7 +63,7 @@ class ConsolePages:
         group = await self._described(group_id)
         notes = (await self._ask.notes(group_id, -1, _NOTES)).notes
         problems = await self._problems(group_id, group)
-        lines = [] if group is None else await self._ask.lags(group)
+        lines = [] if group is None else await self._timed_lags.of(group)
         moved = {} if group is None else self._movements.see(group, notes)
         if group is None and not notes and not problems:
             raise Problem(40403, f"there is no consumer group {group_id!r}")
@@ -81,6 +89,7 @@ class ConsolePages:
             "acts": views.act_rows(group_id, notes),
             "topics": views.topic_rows(lines),
             "lag": sum(known) if known or not lines else None,
+            "behind_ms": longest_ms(line.lag_ms for line in lines),
             "targets": forms.TARGETS,
             "assignors": forms.ASSIGNORS,
         }

@@ -26,7 +26,7 @@ def make_environment(assets: Mapping[str, Asset]) -> Environment:
         auto_reload=False,
     )
     environment.filters.update(
-        number=number, short=short, duration=people.duration, clock=clock, kind=kind_text, iso=iso
+        number=number, short=short, duration=people.duration, behind=behind, clock=clock, kind=kind_text, iso=iso
     )
     environment.filters["urlencode"] = quote_plus
     environment.globals.update(asset=lambda name: f"/console/assets/{name}?v={assets[name].tag}", mild=MILD)
@@ -47,6 +47,13 @@ def short(value: int | None) -> str:
             scaled = value / (1_000 if unit == "k" else divisor)
             return f"{scaled:.1f} {unit}" if scaled < 100 else f"{scaled:.0f} {unit}"
     return f"{value:,}"
+
+
+def behind(lag_ms: int | None) -> str:
+    """`12 s`, a lag in time; `0 s` if all is read, a dash if it is None."""
+    if lag_ms is None:
+        return "\u2013"
+    return people.duration(lag_ms) if lag_ms else "0 s"
 
 
 def clock(wall_ms: int) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from coordinator.http.lag.partitions import PartitionLag
+from coordinator.http.lag.partitions import PartitionLag, longest_ms
 from diagnosis import people
 from diagnosis.assignments import assigned_partitions, partitions_of, ranges
 from diagnosis.phases import is_gone, is_stopped
@@ -70,13 +70,19 @@ class ActRow(msgspec.Struct, frozen=True):
 
 
 class TopicRow(msgspec.Struct):
-    """A topic that the group reads."""
+    """A topic that the group reads. `lags_ms`: lag in time of each partition."""
 
     topic: str
     partitions: int = 0
     lag: int = 0
     is_known: bool = True
     largest: PartitionLag | None = None
+    lags_ms: list[int | None] = []
+
+    @property
+    def behind_ms(self) -> int | None:
+        """Largest lag in time of its partitions."""
+        return longest_ms(self.lags_ms)
 
 
 def member_rows(group: DescribedGroup, lines: Iterable[PartitionLag]) -> list[MemberRow]:
@@ -171,6 +177,7 @@ def topic_rows(lines: Iterable[PartitionLag]) -> list[TopicRow]:
     for line in lines:
         row = found.setdefault(line.topic, TopicRow(line.topic))
         row.partitions += 1
+        row.lags_ms.append(line.lag_ms)
         if line.lag is None:
             row.is_known = False
             continue

@@ -3,6 +3,7 @@
 from typing import Final
 
 from coordinator.http.routing.schemas import (
+    NUMBER_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
     TRUTH,
@@ -73,6 +74,8 @@ LAG: Final = _one(
     consumer_id=TEXT,
     instance_id=TEXT_OR_NULL,
     client_id=TEXT,
+    lag_seconds=NUMBER_OR_NULL,
+    commit_age_seconds=NUMBER_OR_NULL,
     end_age_ms=WHOLE,
 )
 LAGS: Final = _list("KafkaConsumerLagList", LAG)
@@ -87,6 +90,8 @@ LAG_SUMMARY: Final = _one(
     max_lag_partition_id=WHOLE_OR_NULL,
     max_lag=WHOLE_OR_NULL,
     total_lag=WHOLE_OR_NULL,
+    max_lag_seconds=NUMBER_OR_NULL,
+    commit_age_seconds=NUMBER_OR_NULL,
     unknown_partitions=WHOLE,
     end_age_ms=WHOLE,
 )

@@ -19,6 +19,7 @@ TRUTH: Final[Json] = {"type": "boolean"}
 NUMBER: Final[Json] = {"type": "number"}
 TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
 WHOLE_OR_NULL: Final[Json] = {"type": ["integer", "null"]}
+NUMBER_OR_NULL: Final[Json] = {"type": ["number", "null"]}
 TRUTH_OR_NULL: Final[Json] = {"type": ["boolean", "null"]}
 COUNTS: Final[Json] = {"type": "object", "additionalProperties": WHOLE}
 TEXTS: Final[Json] = {"type": "array", "items": TEXT}
@@ -166,9 +167,19 @@ BALANCED_PARTITION: Final = record(
     end=WHOLE_OR_NULL,
     lag=WHOLE_OR_NULL,
     level=WHOLE_OR_NULL,
+    lag_seconds=NUMBER_OR_NULL,
+    commit_age_seconds=NUMBER_OR_NULL,
 )
 BALANCED_PARTITIONS: Final = record("BalancedPartitions", group=TEXT, partitions=several(BALANCED_PARTITION))
-BALANCED_LAG: Final = record("BalancedLag", total=WHOLE, unowned=WHOLE, by_node=COUNTS, by_topic=COUNTS)
+BALANCED_LAG: Final = record(
+    "BalancedLag",
+    total=WHOLE,
+    unowned=WHOLE,
+    by_node=COUNTS,
+    by_topic=COUNTS,
+    max_lag_seconds=NUMBER_OR_NULL,
+    commit_age_seconds=NUMBER_OR_NULL,
+)
 READERS: Final = record(
     "Readers",
     ("unavailable",),
