@@ -42,6 +42,12 @@ def ask_description(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     return _described(reply.groups[0])
 
 
+def member_types(cluster: ClusterClient, group_id: str) -> dict[str, int]:
+    """Request the protocol of each member of a server-driven group, by the members' ids. Raises Refused."""
+    reply = cluster.ask_coordinator(ConsumerGroupDescribeReply, group_id, ConsumerGroupDescribe((group_id,)))
+    return {member.member_id: member.member_type for group in reply.groups for member in group.members}
+
+
 def _described(group: DescribedConsumerGroup) -> DescribedGroup:
     if group.error_code:
         return DescribedGroup(group.group_id, group.error_code, group.error_message)
