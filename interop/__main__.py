@@ -1,7 +1,8 @@
 """`python -m interop`: builds other people's clients, runs them against a server, and prints what came of it.
 
 * `python -m interop`: a fresh musterd, every client that can be built here; then all of `python -m interop.ours`, of
-  `python -m interop.beside`, of `python -m interop.consumer` and of `python -m interop.logins`
+  `python -m interop.beside`, of `python -m interop.consumer`, of `python -m interop.logins` and of
+  `python -m interop.consumer_groups_tool`
 * `python -m interop kcat java --only mixed`: some of the clients, some of the capabilities
 * `python -m interop --bootstrap 127.0.0.1:9092`: another server, for comparison
 * `python -m interop --write`: and the table goes into docs/interop.md
@@ -15,6 +16,7 @@ from pathlib import Path
 from interop import beside, builds, catalogue
 from interop.catalogue import CAPABILITIES
 from interop.consumer import playing
+from interop.consumer_groups_tool import playing as groups_tool
 from interop.logins import playing as logins
 from interop.ours.parts import Choice, run
 from interop.rows import row
@@ -44,6 +46,7 @@ def main() -> int:
             failed += beside.run(beside.Choice(), work)
             failed += playing.run(playing.Choice(), work, write=options.write)
             failed += logins.run(logins.Choice(), work, write=options.write)
+            failed += groups_tool.run(groups_tool.Choice(), work)
     print(f"{len(failed)} failed" if failed else "all of it passed")
     return 1 if failed else 0
 

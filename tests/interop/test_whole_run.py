@@ -11,6 +11,7 @@ from interop import __main__ as whole
 from interop import beside
 from interop.catalogue import Client
 from interop.consumer import playing
+from interop.consumer_groups_tool import playing as groups_tool
 from interop.logins import playing as logins
 from interop.ours.parts import Choice
 from interop.server import Server
@@ -28,11 +29,13 @@ class Ran:
         in_front: tuple[str, ...] = (),
         balanced: tuple[str, ...] = (),
         refused: tuple[str, ...] = (),
+        printed: tuple[str, ...] = (),
     ) -> None:
         self.ours: list[tuple[Choice, bool]] = []
         self.in_front: list[beside.Choice] = []
         self.balanced: list[tuple[playing.Choice, bool]] = []
         self.logins: list[tuple[logins.Choice, bool]] = []
+        self.compared: list[groups_tool.Choice] = []
 
         @contextmanager
         def serving(bootstrap: str | None, _work: Path) -> Iterator[Server]:
@@ -54,7 +57,12 @@ class Ran:
             self.logins.append((choice, write))
             return list(refused)
 
+        def run_tool(choice: groups_tool.Choice, _work: Path) -> list[str]:
+            self.compared.append(choice)
+            return list(printed)
+
         monkeypatch.setattr(beside, "run", run_in_front)
+        monkeypatch.setattr(groups_tool, "run", run_tool)
         monkeypatch.setattr(logins, "run", run_logins)
         monkeypatch.setattr(playing, "run", run_balanced)
         monkeypatch.setattr(whole, "serving", serving)
@@ -74,6 +82,7 @@ def test_all_clients_are_followed_by_all_that_is_tried_with_our_own(monkeypatch:
     assert ran.in_front == [beside.Choice()]
     assert ran.balanced == [(playing.Choice(), False)]
     assert ran.logins == [(logins.Choice(), False)]
+    assert ran.compared == [groups_tool.Choice()]
 
 
 @pytest.mark.parametrize("arguments", [("kcat",), ("--only", "configs"), ("--bootstrap", "elsewhere:1")])
@@ -84,6 +93,7 @@ def test_a_choice_is_all_that_is_run(monkeypatch: pytest.MonkeyPatch, arguments:
     assert ran.in_front == []
     assert ran.balanced == []
     assert ran.logins == []
+    assert ran.compared == []
 
 
 def test_a_failure_in_any_part_is_told_to_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +102,7 @@ def test_a_failure_in_any_part_is_told_to_the_shell(monkeypatch: pytest.MonkeyPa
     assert Ran(monkeypatch, Verdict.PASSED, [], ("connected to the broker itself: java",))() == 1
     assert Ran(monkeypatch, Verdict.PASSED, [], (), ("java, upgrade: not in time",))() == 1
     assert Ran(monkeypatch, Verdict.PASSED, [], (), (), ("java SASL_SSL PLAIN, joins: not in time",))() == 1
+    assert Ran(monkeypatch, Verdict.PASSED, [], printed=("muster-consumer-groups --list: - a",))() == 1
 
 
 def test_a_client_nobody_has_is_a_mistake_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
