@@ -170,7 +170,8 @@ class Shard:
                 if present is not None:
                     self.counts.count(present)
                     if classic.state is not before:
-                        self._state_changed(group.group_id, before, run.moment.wall_ms - since_ms)
+                        lasted_ms = run.moment.wall_ms - since_ms if since_ms >= 0 else 0  # else not known
+                        self._state_changed(group.group_id, before, lasted_ms)
                 return run.answers
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 

@@ -5,6 +5,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import GroupTally, Measure, MeasureReply
 from protocol.messages.offsets import OffsetCommit
+from tests.node.consumer_rig import Rig
 from tests.node.operated import DiagnosisRig
 from tests.node.test_audit import STRANGER, commit
 
@@ -38,6 +39,18 @@ def test_what_happens_to_a_group_is_counted() -> None:
     assert tally.refusals >= 2, "a wrong assignor, and heartbeats of the member that was replaced"
     assert 1_000 <= tally.phase_ms["PreparingRebalance"] <= 6_000
     assert tally.phase_ms["Stable"] >= 1_000
+
+
+def test_a_state_of_unknown_age_counts_as_no_time() -> None:
+    rig = Rig()
+    rig.join("A", "T")
+    rig.classic_join("c")
+    rig.beat("A", -1)
+    assert "group downgraded" in rig.causes
+    rig.node_rig.wait(1_000)
+    rig.classic_join("c")
+    tally = rig.node_rig.node.core.journal.tallies.of("g")
+    assert max(tally.phase_ms) <= 1_000
 
 
 def test_requests_are_timed_until_they_are_answered() -> None:
