@@ -11,6 +11,7 @@ from protocol.messages.groups import ListedNote, Origin
 from protocol.words import counted
 
 _SAYS_THE_CAUSE = "new member "
+_UPGRADED = "group upgraded"
 _DRIVEN = ("epoch", "target")
 """Kinds of notes of server-driven groups."""
 
@@ -78,10 +79,12 @@ def noted_rebalances(notes: Iterable[ListedNote]) -> list[NotedRebalance]:
 
 
 def _follow(found: list[NotedRebalance], note: ListedNote) -> None:
-    """Add a note that comes after the end of its rebalance."""
+    """Add a note that may come after the end of its rebalance."""
     end = found[-1].end
     if note.kind == "assigned" and end is not None and end.generation_id == note.generation_id:
         found[-1].assigned = note
+    elif note.kind == "converted" and note.cause == _UPGRADED:  # by the member whose join is the cause
+        found[-1].causes.append(note)
     elif note.kind == "revoked":
         for ended in [one for one in found if one.end is not None][-1:]:
             ended.late.append(note)

@@ -99,7 +99,7 @@ def test_a_classic_member_that_joins_again_late_is_noted(owned: dict[str, tuple[
     rig.classic_join("c", owned=owned, rebalance_timeout_ms=60_000)
     rig.classic_join("c", owned=owned, rebalance_timeout_ms=60_000)
     (note,) = [one for one in rig.node_rig.node.core.journal.notes() if one.kind == "revoked"]
-    assert note.detail.startswith("2 partitions revoked after 9000 ms: ")
+    assert note.detail.startswith("2 partitions (T-2, T-3) revoked after 9000 ms: ")
 
 
 def test_scenario_69_a_sync_names_the_generation_the_protocol_and_a_classic_member() -> None:

@@ -266,6 +266,15 @@ def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
     assert told(rig)[-1].startswith("member joined, group epoch 8"), "and the one before is over"
 
 
+def test_an_upgrade_is_told_with_the_join_that_caused_it() -> None:
+    rig = team()
+    rig.run(8_000)
+    driven(STRANGER, "modern", "10.0.0.9", rig)
+    beat(rig, STRANGER, "m", 0)
+    assert "modern at 10.0.0.9 reads orders; then group upgraded by modern at 10.0.0.9, " in told(rig)[-1]
+    assert "classic members of generation" in told(rig)[-1]
+
+
 def test_a_rebalance_of_a_server_driven_group_names_who_revoked_late() -> None:
     rig = DiagnosisRig()
     for client, host in ((1, HOSTS[0]), (2, HOSTS[1])):
@@ -284,7 +293,7 @@ def test_a_rebalance_of_a_server_driven_group_names_who_revoked_late() -> None:
     assert told(rig)[-1] == (
         "member joined, group epoch 3: app-2 at 10.0.0.2 reads orders; "
         "epoch 3 by uniform: another target for 2 of 2 members, 2 of 4 partitions move; "
-        "2 partitions revoked after 12400 ms: app-1 at 10.0.0.1"
+        "2 partitions (orders-2, orders-3) revoked after 12400 ms: app-1 at 10.0.0.1"
     )
     beat(rig, 2, "two", -1)
     assert told(rig)[-1].endswith("it is not over"), "what came late belongs to the rebalance before"

@@ -12,6 +12,9 @@ from protocol.client_text import client_text
 from protocol.messages.groups import Origin, SlowestMember
 from protocol.words import counted
 
+_NAMED = 3
+"""Partitions that a note names."""
+
 
 class ConsumerCause(enum.StrEnum):
     """Causes of the notes. Add to them, never rename."""
@@ -69,11 +72,14 @@ def note_late_revocation(group: ConsumerGroup, change: Change, current: Current,
     if told_ms < 0 or waited_ms <= group.settings.heartbeat_interval_ms:
         return
     kept = {(topic_id, number) for topic_id, number, _ in current.held}
-    freed = sum((topic_id, number) not in kept for topic_id, number, _ in change.current.held)
+    freed = [(topic_id, number) for topic_id, number, _ in change.current.held if (topic_id, number) not in kept]
     if freed:
         line = change.line
         who = client_text(line.client_id, line.client_host)
-        detail = f"{counted(freed, 'partition')} revoked after {waited_ms} ms: {who}"
+        places = [f"{group.topics.name_of(topic_id)}-{number}" for topic_id, number in freed[:_NAMED]]
+        more = len(freed) - len(places)
+        names = ", ".join(places) + (f" and {more} more" if more else "")
+        detail = f"{counted(len(freed), 'partition')} ({names}) revoked after {waited_ms} ms: {who}"
         slowest = SlowestMember(line.member_id, line.client_id, line.client_host, waited_ms)
         note(group, out, ConsumerCause.REVOKED_LATE, line.member_id, detail, kind="revoked", slowest=slowest)
 

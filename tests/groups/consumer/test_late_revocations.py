@@ -33,7 +33,7 @@ def test_a_member_that_revokes_late_is_noted_with_the_time() -> None:
     rig.heartbeat("A", 2, "T0,1")
     (note,) = late(rig)
     assert (note.cause, note.initiator, note.generation_id) == ("member revoked late", "A", 3)
-    assert note.detail == "2 partitions revoked after 12400 ms: client at 10.0.0.1"
+    assert note.detail == "2 partitions (T-2, T-3) revoked after 12400 ms: client at 10.0.0.1"
     assert note.slowest == SlowestMember("A", "client", "/10.0.0.1", 12_400)
     rig.heartbeat("A", 3)
     assert len(late(rig)) == 1
