@@ -8,6 +8,10 @@ from interop.differential.facts import Facts
 from interop.differential.steps import ABOUT_GROUPS, Ask, Commit, DeleteOffsets, Describe, Join, Sync
 
 _SUBSCRIBED = {"NONE", "GROUP_SUBSCRIBED_TO_TOPIC"}
+_COMMITS_OF_NOBODY = {
+    ("UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"),
+    ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"),  # before version 9
+}
 _FULL = "GROUP_MAX_SIZE_REACHED"
 _TIED = {"protocol_name", "groups.protocol_data", "groups.members.member_metadata"}
 
@@ -108,7 +112,7 @@ def _client_of_replaced(case: Case) -> bool:
 
 def _group_of_nothing(case: Case) -> bool:
     told = case.unlike.kafka, case.unlike.muster
-    is_commit_of_nobody = isinstance(case.ask, Commit) and told == ("UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND")
+    is_commit_of_nobody = isinstance(case.ask, Commit) and told in _COMMITS_OF_NOBODY
     return case.facts.nothing_stored and (isinstance(case.ask, ABOUT_GROUPS) or is_commit_of_nobody)
 
 

@@ -67,6 +67,8 @@ class Comparison:
         self._owed_join = [False] * GROUPS
         self._unmatched = [False] * GROUPS
         self._went_classic = [False] * GROUPS
+        self._new_pattern = [False] * GROUPS
+        self._patterns: dict[tuple[int, str], str] = {}
         self._owing: set[tuple[int, str]] = set()  # that have a step to take
         self._told_to_join: set[tuple[int, str]] = set()
         self._have_synced: set[tuple[int, str]] = set()
@@ -157,6 +159,7 @@ class Comparison:
             owed_join=self._owed_join[group],
             unmatched=self._unmatched[group],
             went_classic=self._went_classic[group],
+            new_pattern=self._new_pattern[group],
             owes_step=any(group == one for one, _ in self._owing),
             assignors=frozenset(self._assignors[group]),
         )
@@ -205,8 +208,12 @@ class Comparison:
         group, request = exchange.ask.group, exchange.requests[0]
         self._went_over[group] |= (group, member_id) in self._owing
         self._joined_again.discard((group, member_id))
-        self._by_heartbeat.add((group, member_id))
         assert isinstance(request, ConsumerGroupHeartbeat)
+        pattern, had = request.subscribed_topic_regex, self._patterns.get((group, member_id))
+        if request.member_epoch >= JOINING and (pattern is not None or had is None):
+            self._new_pattern[group] |= bool(pattern) and had not in {None, pattern}
+            self._patterns[group, member_id] = pattern or ""
+        self._by_heartbeat.add((group, member_id))
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:
             self._assignors[group].add(request.server_assignor)

@@ -105,7 +105,7 @@ def _went_over(case: Case) -> bool:
     may be classic then: it names the member that it does not know."""
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
     is_classic = isinstance(case.ask, Join) and case.unlike.path == "member_id" and not case.unlike.muster
-    is_later = isinstance(case.ask, Join) and case.unlike.path == "generation_id"
+    is_later = isinstance(case.ask, Join) and case.unlike.path in {"generation_id", "the answer"}
     is_about_epochs = isinstance(case.ask, (*_TELL_EPOCHS, Commit))  # a group without members takes any commit
     return case.facts.went_over and (is_gone or is_classic or is_later or is_about_epochs)
 
@@ -141,8 +141,8 @@ def _assignors_tie(case: Case) -> bool:
 def _changed_to_unmatched_pattern(case: Case) -> bool:
     """The epoch is later in musterd, and who asks at the same moment may be told of another share."""
     kafka, muster = case.unlike.kafka, case.unlike.muster
-    if isinstance(kafka, int) and isinstance(muster, int):
-        is_later = "epoch" in case.unlike.path and muster > kafka
+    if "epoch" in case.unlike.path and isinstance(kafka, int) and isinstance(muster, int):
+        is_later = muster > kafka
     else:
         is_later = isinstance(case.ask, (*_TELL_EPOCHS, *_TELL_SHARES))
     return case.facts.unmatched and is_later
@@ -151,6 +151,10 @@ def _changed_to_unmatched_pattern(case: Case) -> bool:
 def _fetch_without_member(case: Case) -> bool:
     told = case.unlike.kafka, case.unlike.muster
     return isinstance(case.ask, MemberFetch) and told == ("UNKNOWN_SERVER_ERROR", "UNKNOWN_MEMBER_ID")
+
+
+def _new_pattern(case: Case) -> bool:
+    return isinstance(case.ask, _TELL_SHARES) and "assignment" in case.unlike.path and case.facts.new_pattern
 
 
 def _told_again(case: Case) -> bool:
@@ -275,6 +279,13 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "a member changes to a pattern that matches nothing",
         "in musterd the epoch moves once the pattern is resolved, so that others get what it had; in Kafka it does not",
         _changed_to_unmatched_pattern,
+        ends=True,
+    ),
+    Rule(
+        "a member brings a pattern while a target is due",
+        "in Kafka the subscriptions still count as alike until the next request; in musterd they do not: another "
+        "assignor's order, as even",
+        _new_pattern,
         ends=True,
     ),
     Rule(
