@@ -86,8 +86,8 @@ def _follow(found: list[NotedRebalance], note: ListedNote) -> None:
     elif note.kind == "converted" and note.cause == _UPGRADED:  # by the member whose join is the cause
         found[-1].causes.append(note)
     elif note.kind == "revoked":
-        for ended in [one for one in found if one.end is not None][-1:]:
-            ended.late.append(note)
+        for told in [one for one in found if one.end is not None and one.end.generation_id == note.generation_id]:
+            told.late.append(note)
 
 
 def _ended(running: NotedRebalance, end: ListedNote) -> NotedRebalance | None:
@@ -112,12 +112,16 @@ def sentence(rebalance: NotedRebalance) -> str:
     elif end.kind == "target":
         delay_ms = end.wall_ms - first.wall_ms
         told.append((f"after {duration(delay_ms)}, " if delay_ms > 0 else "") + end.detail)
-        told += [note.detail for note in rebalance.late]
+        told += [_late(note) for note in rebalance.late]
     else:
         told.append(_cost(end, end.took_ms if end.took_ms >= 0 else max(0, end.wall_ms - first.wall_ms)))
         if (moves := rebalance.moves) is not None:
             told.append(f"{moves[0]} of {counted(sum(moves), 'partition')} moved")
     return "; ".join(told)
+
+
+def _late(note: ListedNote) -> str:
+    return note.detail if note.times == 1 else f"{note.times} members revoked late, the last: {note.detail}"
 
 
 def _why(note: ListedNote) -> str:

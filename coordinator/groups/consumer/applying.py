@@ -245,6 +245,8 @@ def loaded(group: ConsumerGroup, event: ConsumerLoaded, out: Outcome) -> None:
     group.shared = max(group.shared, group.targeted)  # records may be in another order than they were written
     for member in group.members.values():
         restart_session(group, member, out)
+        if member.current.state is ReconciliationState.UNREVOKED_PARTITIONS:
+            member.revoking = out.moment.monotonic_ms, group.target_epoch
         time_revocation(group, member.member_id, member.current, member.subscription.rebalance_timeout_ms, out)
 
 

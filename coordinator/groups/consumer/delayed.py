@@ -143,10 +143,7 @@ def time_revocation(group: "ConsumerGroup", member_id: str, current: "Current", 
     """Start the revocation timer if the member has partitions to revoke, else stop it. Call it whenever the current
     assignment is written."""
     if current.state == ReconciliationState.UNREVOKED_PARTITIONS:
-        now_ms, member = out.moment.monotonic_ms, group.members.get(member_id)
-        if member is not None and (member.revoking_since_ms < 0 or current.pending != member.current.pending):
-            member.revoking_since_ms = now_ms
-        out.watch(DelayedRevocation(group, member_id, current.epoch, now_ms, timeout_ms))
+        out.watch(DelayedRevocation(group, member_id, current.epoch, out.moment.monotonic_ms, timeout_ms))
     else:
         out.cancel(RevocationKey(group.group_id, member_id))
 
@@ -165,6 +162,7 @@ def cancel_timers(group: "ConsumerGroup", member_id: str, out: Outcome) -> None:
 def time_rejoin(group: "ConsumerGroup", member: "ConsumerMember", out: Outcome) -> None:
     """Start the timer in which a classic member must join again, unless it runs already."""
     if member.rejoin_until_ms < 0:
+        member.revoking = out.moment.monotonic_ms, group.target_epoch
         event = ClassicRejoinOverdue(group.group_id, member.member_id)
         time_step(group, member, event, _until_ms(member, out), out)
 

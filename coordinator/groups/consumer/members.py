@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from coordinator.groups.consumer.delayed import cancel_timers, time_revocation
 from coordinator.groups.consumer.events import ComputeTarget, ResolveRegexes, TargetBehind, TopicFilter, sees_all
 from coordinator.groups.consumer.freed import note_freed
-from coordinator.groups.consumer.notes import ConsumerCause, note, note_late_revocation, origin_of
+from coordinator.groups.consumer.notes import ConsumerCause, note, note_revocation, origin_of
 from coordinator.groups.consumer.reconciliation import Goal, Owned, reconcile
 from coordinator.groups.consumer.record_builders import (
     assignment_record,
@@ -81,7 +81,7 @@ def update(
     current = reconcile(change.current, goal, owned, is_forced=is_forced)
     if current != change.current:
         out.records.append(assignment_record(group.group_id, change.member_id, current))
-        note_late_revocation(group, change, current, out)
+        note_revocation(group, change, current, goal_epoch, out)
         time_revocation(group, change.member_id, current, change.line.rebalance_timeout_ms, out)
         note_freed(group, change.current, current, out)
     if sees is not None and needs_resolution(group, after.regexes, out.moment):

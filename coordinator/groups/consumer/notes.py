@@ -3,7 +3,7 @@
 import enum
 from typing import Unpack
 
-from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current
+from coordinator.groups.consumer.state import ConsumerGroup, Current
 from coordinator.groups.consumer.subscriptions import Change
 from coordinator.groups.notes import NoteFacts, append_note
 from coordinator.groups.outcome import Outcome
@@ -14,6 +14,7 @@ from protocol.words import counted
 
 _NAMED = 3
 """Partitions that a note names."""
+_UNREVOKED = ReconciliationState.UNREVOKED_PARTITIONS
 
 
 class ConsumerCause(enum.StrEnum):
@@ -63,32 +64,45 @@ def note(
     append_note(group, out, kind, cause, member_id, detail, epoch, members, **facts)
 
 
-def note_late_revocation(group: ConsumerGroup, change: Change, current: Current, out: Outcome) -> None:
+def note_revocation(group: ConsumerGroup, change: Change, current: Current, epoch: int, out: Outcome) -> None:
     """Append a note if the member's step to `current` gives up partitions later than a heartbeat interval after it was
-    told to: a member that revokes at once acknowledges at once."""
+    told to: a member that revokes at once acknowledges at once. Remember since when, and for which target `epoch`, it
+    has others to revoke. Call it whenever the step is written."""
     member = group.members.get(change.member_id)
-    told_ms = -1 if member is None else _told_ms(member)
-    waited_ms = out.moment.monotonic_ms - told_ms
-    if told_ms < 0 or waited_ms <= group.settings.heartbeat_interval_ms:
+    if member is None:
+        return
+    is_told = member.current.state is _UNREVOKED or member.rejoin_until_ms >= 0
+    if is_told and member.revoking is not None:
+        _note_if_late(group, change, current, member.revoking, out)
+    if current.state is _UNREVOKED and current.pending != member.current.pending:
+        member.revoking = out.moment.monotonic_ms, epoch
+
+
+def _note_if_late(
+    group: ConsumerGroup, change: Change, current: Current, revoking: tuple[int, int], out: Outcome
+) -> None:
+    """Append the note. Those of one target fold into one, of the member that was last."""
+    since_ms, epoch = revoking
+    waited_ms = out.moment.monotonic_ms - since_ms
+    if waited_ms <= group.settings.heartbeat_interval_ms:
         return
     kept = {(topic_id, number) for topic_id, number, _ in current.held}
     freed = [(topic_id, number) for topic_id, number, _ in change.current.held if (topic_id, number) not in kept]
-    if freed:
-        line = change.line
-        who = client_text(line.client_id, line.client_host)
-        places = [f"{group.topics.name_of(topic_id)}-{number}" for topic_id, number in freed[:_NAMED]]
-        more = len(freed) - len(places)
-        names = ", ".join(places) + (f" and {more} more" if more else "")
-        detail = f"{counted(len(freed), 'partition')} ({names}) revoked after {waited_ms} ms: {who}"
-        slowest = SlowestMember(line.member_id, line.client_id, line.client_host, waited_ms)
-        note(group, out, ConsumerCause.REVOKED_LATE, line.member_id, detail, kind="revoked", slowest=slowest)
-
-
-def _told_ms(member: ConsumerMember) -> int:
-    """Return the time at which the member was told to revoke partitions; -1: it was not. A classic member was told to
-    join again."""
-    if member.current.state == ReconciliationState.UNREVOKED_PARTITIONS:
-        return member.revoking_since_ms
-    if member.rejoin_until_ms < 0:
-        return -1
-    return member.rejoin_until_ms - max(member.subscription.rebalance_timeout_ms, 0)
+    if not freed:
+        return
+    line = change.line
+    who = client_text(line.client_id, line.client_host)
+    places = [f"{group.topics.name_of(topic_id)}-{number}" for topic_id, number in freed[:_NAMED]]
+    more = len(freed) - len(places)
+    names = ", ".join(places) + (f" and {more} more" if more else "")
+    note(
+        group,
+        out,
+        ConsumerCause.REVOKED_LATE,
+        line.member_id,
+        f"{counted(len(freed), 'partition')} ({names}) revoked after {waited_ms} ms: {who}",
+        kind="revoked",
+        epoch=epoch,
+        subject=f"revocation for epoch {epoch}",
+        slowest=SlowestMember(line.member_id, line.client_id, line.client_host, waited_ms),
+    )

@@ -107,8 +107,9 @@ class ConsumerMember:
     session: DelayedSession | None = None
     rejoin_until_ms: int = -1
     sync_until_ms: int = -1
-    revoking_since_ms: int = -1
-    """Time at which it was last told to revoke partitions; -1: not since a load."""
+    revoking: tuple[int, int] | None = None
+    """Time at which it was last told to revoke partitions, or as a classic member to join again, and the target epoch
+    that this was for."""
     committed_ms: int = -1
     """Time of its last commit; -1: none since a load."""
     idle_reply: ConsumerGroupHeartbeatReply | None = None

@@ -6,8 +6,10 @@ import pytest
 
 from coordinator.groups.consumer.events import ConsumerAppendFailed, RevocationOverdue
 from coordinator.records.records import Note
+from coordinator.runtime.journal import Journal
+from diagnosis.rebalances import noted_rebalances, sentence
 from protocol.errors import ErrorCode
-from protocol.messages.groups import SlowestMember
+from protocol.messages.groups import ListNotes, SlowestMember
 from tests.groups.consumer.rig import Rig
 
 
@@ -93,3 +95,41 @@ def test_a_timer_that_is_started_again_does_not_hide_the_time() -> None:
     rig.wait(100)
     rig.heartbeat("A", 2, "T0,1")
     assert [one.slowest.waited_ms for one in late(rig) if one.slowest] == [6_100]
+
+
+def test_a_late_revocation_belongs_to_the_target_that_it_was_told_for() -> None:
+    rig = two()
+    rig.wait(9_000)
+    rig.join("C", "U")
+    rig.heartbeat("A", 2, "T0,1")
+    (note,) = late(rig)
+    assert (note.generation_id, rig.group.epoch) == (3, 4)
+
+
+def test_notes_of_one_target_fold_into_one_of_the_last_member() -> None:
+    rig = Rig({"T": 48}, assignment_interval_ms=5_000)
+    for number in range(12):
+        rig.join(f"M{number:02}", "T", server_assignor="range")
+    for _ in range(3):
+        take_steps(rig)
+        rig.wait(5_001)
+    rig.join("A-first", "T", server_assignor="range")
+    rig.wait(5_001)
+    for member in rig.group.members.values():
+        rig.heartbeat(member.member_id, member.current.epoch)
+    rig.wait(6_000)
+    take_steps(rig)
+    assert len(late(rig)) == 12, "each had to revoke some"
+    journal = Journal(20)
+    for one in rig.notes:
+        journal.add(one)
+    last = noted_rebalances(journal.list(ListNotes("g", limit=20)).notes)[-1]
+    assert [(one.times, one.initiator) for one in last.late] == [(12, "M11")]
+    assert "; 12 members revoked late, the last: " in sentence(last)
+
+
+def take_steps(rig: Rig) -> None:
+    """Let each member revoke what it must, and take what is free."""
+    for _ in range(4):
+        for member in list(rig.group.members.values()):
+            rig.heartbeat(member.member_id, member.current.epoch, rig.named(member.current.assigned))
