@@ -193,12 +193,13 @@ class Comparison:
                 self._joined_again.discard(one)
 
     def _learn_of_assignment(self, exchange: Exchange) -> None:
-        """Note which client musterd told the assignment of a member."""
+        """Note which client musterd told the assignment of a member, and whether it was the same."""
         answer, side, client = exchange.answers[1], self._sides[1], exchange.ask.client
         if isinstance(answer, ConsumerGroupHeartbeatReply) and answer.assignment is not None:
             one = (exchange.ask.group, answer.member_id or "")
-            exchange.is_told_elsewhere = side.told_by.get(one, client) != client
-            side.told_by[one] = client
+            before, told = side.told_by.get(one, (client, None))
+            exchange.is_told_elsewhere = before != client and told == answer.assignment
+            side.told_by[one] = client, answer.assignment
 
     def _is_last_by_heartbeat(self, group: int, member_id: str) -> bool:
         return {name for one, name in self._by_heartbeat if one == group} == {member_id}

@@ -9,7 +9,7 @@ from interop.differential.members import SAYS_WHERE_IT_STANDS, Member, Names
 from interop.differential.steps import Ask, History, Join, Step
 from interop.differential.views import GROUPS, Generation, Who
 from protocol.messages import Message
-from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat
+from protocol.messages.consumer_groups import JOINING, ConsumerGroupHeartbeat, MemberAssignment
 from protocol.messages.groups import JoinGroup
 
 
@@ -72,7 +72,8 @@ class Side:
         self.pending: set[str] = set()
         self.rosters: list[frozenset[int]] = [frozenset()] * GROUPS
         self.latest: dict[tuple[int, int], Exchange] = {}
-        self.told_by: dict[tuple[int, str], int] = {}  # group, member id: the client that heard its last assignment
+        self.told_by: dict[tuple[int, str], tuple[int, MemberAssignment | None]] = {}
+        """By group and member id: the client that was told its last assignment, and the assignment."""
 
     def member(self, step: Step) -> Member:
         return self.members[step.client][step.group]

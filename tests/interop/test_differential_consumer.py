@@ -362,6 +362,14 @@ def test_an_instance_returns_when_a_member_of_either_protocol_joins_with_it() ->
     assert Exchange(0, asks[1], (request, request)).instance is None, "it is in the group"
 
 
+@pytest.mark.parametrize("facts", [{"went_classic": True}, {"went_over": True}])
+def test_no_fact_about_members_excuses_what_is_wrong_with_offsets(facts: dict[str, Any]) -> None:
+    rules = SUITES["consumer"].rules
+    lost = case(MemberFetch(version=9), "groups.topics.partitions.committed_offset", 5, -1, **facts)
+    failed = case(Commit(version=9), "topics.partitions.error_code", "NONE", "UNKNOWN_SERVER_ERROR", **facts)
+    assert first_that_holds(lost, rules) is first_that_holds(failed, rules) is None
+
+
 def kept(*names: str) -> list[dict[str, str]]:
     return [{"member_id": name} for name in names]
 
@@ -501,6 +509,8 @@ def test_who_was_told_an_assignment_on_another_clients_connection_is_told_it_aga
     asked = MemberBeat(version=1, client=client, who=Who.OTHER if client else Who.OWN)
     (difference,) = seen(OVER, (asked, replace(told(4, 0), assignment=None), told(4, 0)))
     assert (difference.rule is not None) == bool(client)
+    (difference,) = seen(OVER, (asked, replace(told(4, 0), assignment=None), told(4, 0, 1)))
+    assert difference.rule is None, "it is another"
 
 
 @pytest.mark.parametrize("pattern", ["", "differential-[ab]"])

@@ -25,8 +25,17 @@ _ASSIGNED = (
 )
 
 
+_ABOUT_MEMBERS = (MemberBeat, DescribeMembers, Beat, Sync, Join, Leave, Describe, List)
+_ERRORS_OF_MEMBERS = {"NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"}
+
+
 def _error(answer: Any) -> str:
     return str(answer.get("error_code", "")) if isinstance(answer, dict) else str(answer)
+
+
+def _is_commit_of_members(case: Case) -> bool:
+    """A group without members takes commits that one with members refuses."""
+    return isinstance(case.ask, Commit) and {case.unlike.kafka, case.unlike.muster} <= _ERRORS_OF_MEMBERS
 
 
 def _shares_of_made_ids(case: Case) -> bool:
@@ -51,7 +60,8 @@ def _last_one_goes_over(case: Case) -> bool:
     told = _error(case.kafka), _error(case.muster)
     is_own = isinstance(case.ask, Join) and case.ask.who is Who.OWN
     is_join = is_own and case.ends_balanced and told == ("NONE", "NONE") and case.unlike.path == "generation_id"
-    return is_join or case.facts.went_classic  # the epoch may be the same
+    is_later = isinstance(case.ask, _ABOUT_MEMBERS) or _is_commit_of_members(case)
+    return is_join or (case.facts.went_classic and is_later)  # the epoch may be the same
 
 
 def _replaced_before_others_have_moved(case: Case) -> bool:
@@ -106,7 +116,7 @@ def _went_over(case: Case) -> bool:
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
     is_classic = isinstance(case.ask, Join) and case.unlike.path == "member_id" and not case.unlike.muster
     is_later = isinstance(case.ask, Join) and case.unlike.path in {"generation_id", "the answer"}
-    is_about_epochs = isinstance(case.ask, (*_TELL_EPOCHS, Commit))  # a group without members takes any commit
+    is_about_epochs = isinstance(case.ask, _TELL_EPOCHS) or _is_commit_of_members(case)
     return case.facts.went_over and (is_gone or is_classic or is_later or is_about_epochs)
 
 
@@ -154,7 +164,9 @@ def _fetch_without_member(case: Case) -> bool:
 
 
 def _new_pattern(case: Case) -> bool:
-    return isinstance(case.ask, _TELL_SHARES) and "assignment" in case.unlike.path and case.facts.new_pattern
+    is_about_shares = isinstance(case.ask, _TELL_SHARES) and "assignment" in case.unlike.path
+    epochs = [one.get("member_epoch") if isinstance(one, dict) else None for one in (case.kafka, case.muster)]
+    return is_about_shares and epochs[0] == epochs[1] and case.facts.new_pattern
 
 
 def _told_again(case: Case) -> bool:
