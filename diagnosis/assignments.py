@@ -3,6 +3,7 @@ formats of their own."""
 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from itertools import islice
 
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
@@ -41,19 +42,21 @@ def _decoded(protocol_type: str, assignment: bytes) -> tuple[Key, ...]:
 _remembered = lru_cache(_MOST_REMEMBERED)(_decoded)
 
 
-def ranges(partitions: Iterable[Key]) -> str:
-    """Format partitions as `flights 0-3 7, other 0`."""
+def ranges(partitions: Iterable[Key], most: int | None = None) -> str:
+    """Format partitions as `flights 0-3 7, other 0`; the first `most` of them, with `…` if there are more."""
     by_topic: dict[str, list[list[int]]] = {}
-    for topic, partition in partitions:
+    rest = iter(partitions)
+    for topic, partition in islice(rest, most):
         runs = by_topic.setdefault(topic, [])
         if runs and runs[-1][1] == partition - 1:
             runs[-1][1] = partition
         else:
             runs.append([partition, partition])
-    return ", ".join(
+    shown = ", ".join(
         f"{topic} " + " ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in runs)
         for topic, runs in by_topic.items()
     )
+    return f"{shown} …" if next(rest, None) is not None else shown
 
 
 def subscribed_topics(group: DescribedGroup, member: DescribedMember) -> Collection[str]:

@@ -141,12 +141,10 @@ def partitions_of(cluster: ClusterClient, names: Collection[str]) -> frozenset[T
     )
 
 
-def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> list[DeletedGroup]:
-    """Delete groups; return the result for each, in order."""
-    found: list[DeletedGroup] = []
+def delete_groups(cluster: ClusterClient, group_ids: Iterable[str]) -> Iterator[DeletedGroup]:
+    """Delete groups one after the other, and yield the result for each: an error may end it midway."""
     for group_id in group_ids:
-        found += cluster.ask_coordinator(DeleteGroupsReply, group_id, DeleteGroups((group_id,))).results
-    return found
+        yield from cluster.ask_coordinator(DeleteGroupsReply, group_id, DeleteGroups((group_id,))).results
 
 
 def list_notes(cluster: ClusterClient, group_id: str, newest: int) -> list[ListedNote]:

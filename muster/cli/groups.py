@@ -131,17 +131,27 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete groups that have no members, with all offsets they have committed."""
-    with reaching(ctx, bootstrap) as cluster:
-        results = delete_groups(cluster, dict.fromkeys(groups))
-    if as_json:
-        show_json([{"group_id": one.group_id, "deleted": not one.error_code, "error": _error(one)} for one in results])
-    else:
-        for one in results:
-            if not one.error_code:
-                print(f"Deleted group {printable(one.group_id)}.")
+    results: list[DeletedGroup] = []
+    try:
+        with reaching(ctx, bootstrap) as cluster:
+            results.extend(delete_groups(cluster, dict.fromkeys(groups)))
+    finally:
+        _show_deleted(results, as_json=as_json)  # an error may have ended it midway
     refused = [_why_not(one) for one in results if one.error_code]
     if refused:
         raise _kind_of(results)("; ".join(refused))
+
+
+def _show_deleted(results: list[DeletedGroup], *, as_json: bool) -> None:
+    if as_json:
+        if results:
+            show_json(
+                [{"group_id": one.group_id, "deleted": not one.error_code, "error": _error(one)} for one in results]
+            )
+        return
+    for one in results:
+        if not one.error_code:
+            print(f"Deleted group {printable(one.group_id)}.")
 
 
 def _kind_of(results: list[DeletedGroup]) -> type[Complaint]:

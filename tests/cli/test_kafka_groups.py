@@ -10,6 +10,7 @@ from coordinator.groups.consumer.regex import InvalidPattern, Pattern
 from muster.blocking import cluster
 from muster.cli.operating.kafka_groups import main
 from muster.cli.operating.kafka_tool.patterns import why_invalid
+from muster.cli.operating.kafka_tool.timed_cluster import TimedCluster
 from muster.client import topics
 from muster.client.steps import WaitUntil
 from muster.errors import RequestTimedOut
@@ -476,3 +477,34 @@ def test_expressions_are_judged_as_by_the_coordinator(text: str, reason: str | N
 def test_an_invalid_expression_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "--validate-regex", "(a", code=1)
     assert out == "The regular expression `(a` is invalid: missing closing ).\n"
+
+
+def test_what_was_done_before_an_error_is_printed(
+    capsys: pytest.CaptureFixture[str], node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = cluster.ClusterClient.ask_coordinator
+
+    def ask(self: cluster.ClusterClient, kind: type, group_id: str, message: Message) -> Message:
+        if group_id == "unreached":
+            raise RequestTimedOut("nobody answered")
+        return find(self, kind, group_id, message)
+
+    monkeypatch.setattr(TimedCluster, "ask_coordinator", ask)
+    shown = run(capsys, "--delete", "--group", "gone", "--group", "unreached", code=1)
+    assert shown.startswith("Deletion of requested consumer groups ('gone') was successful.\n")
+    assert "TimeoutException: nobody answered" in shown
+
+
+@pytest.mark.parametrize("timeout", ["99999999999999", "9" * 400])
+def test_a_timeout_beyond_all_clocks_is_the_longest(
+    capsys: pytest.CaptureFixture[str], node: FakeNode, timeout: str
+) -> None:
+    assert "gone" in run(capsys, "--list", "--timeout", timeout)
+
+
+@pytest.mark.parametrize("duration", ["P99999999999999999999D", f"PT{'9' * 400}S"])
+def test_a_duration_beyond_all_clocks_is_refused(
+    capsys: pytest.CaptureFixture[str], node: FakeNode, duration: str
+) -> None:
+    arguments = ("--reset-offsets", "--group", "gone", "--all-topics", "--by-duration", duration)
+    assert "Text cannot be parsed to a Duration" in run(capsys, *arguments, code=1)

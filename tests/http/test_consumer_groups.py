@@ -6,7 +6,10 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from coordinator.http.app import make_app
+from coordinator.http.console.views import assignment_rows
+from diagnosis.assignments import ranges
 from protocol.messages import Message
+from protocol.messages.groups import DescribedGroup, DescribedMember
 from tests.http.conftest import Browser
 from tests.http.test_console import BROWSER, plain
 from tests.node.consumer_rig import Rig
@@ -91,6 +94,12 @@ async def test_the_console_shows_epochs_and_assignments_and_who_must_revoke(brow
     assert "Generation" not in text
 
 
+async def test_nobody_computes_the_target_of_a_group_without_members(browser: Browser, rig: Rig) -> None:
+    rig.beat("A", -1)
+    text = plain(await browser.text("/console/group?id=g", **BROWSER))
+    assert "Epoch 3 Target epoch 2" in text and "not computed yet" not in text
+
+
 async def test_partitions_in_a_cell_are_cut_after_a_while(browser: Browser, rig: Rig) -> None:
     names = [f"{'n' * 40}{number}" for number in range(6)]
     for name in names:
@@ -99,3 +108,18 @@ async def test_partitions_in_a_cell_are_cut_after_a_while(browser: Browser, rig:
     page = await browser.text("/console/group?id=g", **BROWSER)
     assert f"{names[3]} 0, " in page and "…" in page
     assert f"{names[5]} 0" not in page.partition("Must revoke")[2].partition("</table>")[0]
+
+
+def test_of_many_members_those_that_revoke_are_shown() -> None:
+    settled = [DescribedMember(f"m{number}", None, "app", "/h", member_epoch=3) for number in range(300)]
+    busy = DescribedMember("slow", None, "zapp", "/h", member_epoch=2, revoking_ms=9_000)
+    behind = DescribedMember("behind", None, "zapp", "/h", member_epoch=3, target_assignment=b"more")
+    rows = assignment_rows(DescribedGroup("g", members=(*settled, busy, behind), target_epoch=3))
+    assert [one.member_id for one in rows[:2]] == ["slow", "behind"]
+    assert len(rows) == 200
+
+
+def test_the_first_of_many_partitions_are_shown() -> None:
+    assert ranges([("t", number) for number in (0, 1, 2, 5)], 3) == "t 0-2 …"
+    assert ranges([("t", number) for number in (0, 1, 2)], 3) == "t 0-2"
+    assert ranges([]) == ""

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coordinator.http.lag.end_history import KEPT_MS, LATE_MS, MOST_PARTITIONS, EndHistory
+from coordinator.http.lag.end_history import KEPT_MS, LATE_MS, MOST_PARTITIONS, SET_BACK_MS, EndHistory
 from coordinator.http.lag.partitions import (
     GroupPartitions,
     KnownEnds,
@@ -97,8 +97,9 @@ def test_an_end_that_a_slower_page_reports_late_is_no_new_topic() -> None:
     assert history.lag_ms(KEY, 20, 30_000) == 20_000
     history.add(KEY, 5, 20_000 + LATE_MS)
     assert history.lag_ms(KEY, 5, 60_000) == 0, "made anew"
-    history.add(KEY, 9, 1_000)
-    assert history.lag_ms(KEY, 5, 2_000) is None, "the clock was set back"
+    history.add(KEY, 9, 400_000)
+    history.add(KEY, 9, 400_000 - SET_BACK_MS)
+    assert history.lag_ms(KEY, 5, 102_000) is None, "the clock was set back"
 
 
 def test_partitions_that_no_page_shows_are_forgotten() -> None:
@@ -136,3 +137,12 @@ def test_a_line_has_its_lag_in_time_and_the_age_of_its_commit() -> None:
 )
 def test_the_longest_lag_is_unknown_rather_than_0(times: tuple[int | None, ...], longest: int | None) -> None:
     assert longest_ms(times) == longest
+
+
+def test_a_scrape_that_takes_longer_than_pages_beside_it_loses_no_history() -> None:
+    history, key = EndHistory(), ("t", 0)
+    for minute in range(10):
+        began_ms = minute * 60_000
+        history.add(key, 100 + minute, began_ms + 31_000)  # a page
+        history.add(key, 100 + minute, began_ms)  # the scrape that began before it
+    assert history.lag_ms(key, 100, 9 * 60_000 + 31_000) == 9 * 60_000

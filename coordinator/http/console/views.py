@@ -1,6 +1,7 @@
 """Rows of the group's page, from the node's replies. Pure."""
 
 from collections.abc import Iterable, Mapping
+from heapq import nsmallest
 from typing import Any, Final
 
 import msgspec
@@ -21,8 +22,11 @@ _HAS_NOT: Final[Mapping[str, str]] = {
 }
 _MOST_ACTS: Final = 8
 _MOST_MOVED: Final = 50
+_MOST_ASSIGNMENTS: Final = 200
+_MOST_PARTITIONS: Final = 500
+"""Members and partitions shown of the assignments; `/v1/groups/{group}` has all."""
 _LONGEST_RANGES: Final = 200
-"""Characters of the partitions in a cell; `/v1/groups/{group}` has all."""
+"""Characters of the partitions in a cell."""
 
 
 class MemberRow(msgspec.Struct, frozen=True):
@@ -123,16 +127,20 @@ def _member_row(group: DescribedGroup, member: DescribedMember, lags: list[int |
 
 
 def assignment_rows(group: DescribedGroup) -> list[AssignmentRow]:
-    """Return the members' assignments, the longest revocation first; none of a group that is not server-driven."""
+    """Return the members' assignments, the longest revocation first, then those behind their target; none of a group
+    that is not server-driven."""
     if group.target_epoch < 0:
         return []
-    members = sorted(group.members, key=lambda one: (-one.revoking_ms, one.client_id, one.member_id))
-    return [_assignment_row(group, member) for member in members]
+
+    def order(one: DescribedMember) -> tuple[int, bool, str, str]:
+        return -one.revoking_ms, one.member_assignment == one.target_assignment, one.client_id, one.member_id
+
+    return [_assignment_row(group, member) for member in nsmallest(_MOST_ASSIGNMENTS, group.members, key=order)]
 
 
 def _assignment_row(group: DescribedGroup, member: DescribedMember) -> AssignmentRow:
     def partitions(assignment: bytes) -> str:
-        return _shortened(ranges(partitions_of(group, assignment)))
+        return _shortened(ranges(partitions_of(group, assignment), _MOST_PARTITIONS))
 
     return AssignmentRow(
         member.member_id,

@@ -16,6 +16,8 @@ LEAST_MS: Final = 10_000
 """Least time between two samples, except for the newest: pages that refresh often must not displace older samples."""
 LATE_MS: Final = 30_000
 """Time for which a page may still report an end that another page has overtaken."""
+SET_BACK_MS: Final = 300_000
+"""Clocks that go back by less count as a long scrape."""
 KEPT_MS: Final = 3_600_000
 """Partitions that no page has shown for so long are forgotten."""
 _FORGET_EVERY_MS: Final = 60_000
@@ -37,9 +39,11 @@ class EndHistory:
             if len(self._ends) >= MOST_PARTITIONS:
                 return
             samples = self._ends[key] = []
+        if samples and -SET_BACK_MS < now_ms - samples[-1][0] < 0:
+            return  # by a scrape that began before the last page
         if samples and (now_ms < samples[-1][0] or end < samples[-1][1]):
             if abs(now_ms - samples[-1][0]) < LATE_MS:
-                return  # by a page that began, or asked for the end, before the last one
+                return  # by a page that asked for the end before the last one
             samples.clear()  # the topic was created again, or the clock was set back
         if samples and now_ms == samples[-1][0]:
             samples.pop()

@@ -22,6 +22,9 @@ from muster.cli.operating.kafka_tool.timed_cluster import TimedCluster
 from muster.cli.showing import INTERRUPTED, forget_stdout
 from muster.errors import MusterError, RequestTimedOut
 
+_LONGEST_MS = 2**31 - 1
+"""Largest `--timeout` that is used, as in Kafka."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; the process ends with 0, or with 1 if something was refused."""
@@ -43,7 +46,7 @@ def _carry_out(arguments: list[str] | None) -> int:
         if parsed.validate_regex is not None:
             return _validate(parsed.validate_regex)
         servers = read_servers(f"kafka://{parsed.bootstrap_server}", parsed.command_config)
-        with closing(TimedCluster(servers, max(0, parsed.timeout) / 1000)) as cluster:
+        with closing(TimedCluster(servers, min(max(0, parsed.timeout), _LONGEST_MS) / 1000)) as cluster:
             return 0 if _run(cluster, parsed) else 1
     except RequestTimedOut as late:
         return _failed(f"{JAVA}TimeoutException: {late}")

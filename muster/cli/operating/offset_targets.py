@@ -87,7 +87,10 @@ def duration_of(text: str) -> int:
     if found is None or text in ("P", "PT"):
         raise typer.BadParameter(f"{text[:40]!r} is no duration: say P1DT2H30M", param_hint="--by-duration")
     days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds() * 1000)
+    try:
+        return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds() * 1000)
+    except OverflowError:
+        raise typer.BadParameter(f"{text[:40]!r} is too long", param_hint="--by-duration") from None
 
 
 def offsets_of_file(path: Path) -> dict[Key, int]:

@@ -9,8 +9,9 @@ from muster.blocking.cluster import ClusterClient
 from muster.cli.operating.kafka_tool.describing import print_table
 from muster.cli.operating.kafka_tool.errors import exception, sentence
 from muster.cli.operating.kafka_tool.scope import partitions_of_word
-from muster.errors import Refused
+from muster.errors import MusterError, Refused
 from protocol.errors import ErrorCode
+from protocol.messages.groups import DeletedGroup
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply, OffsetDeleteTopic
 
 _OF_THE_GROUP: Final = (
@@ -27,8 +28,18 @@ _OF_A_PARTITION: Final = (
 
 
 def delete(cluster: ClusterClient, group_ids: Sequence[str]) -> bool:
-    """Delete groups, and print the outcome; return false if one was refused."""
-    results = delete_groups(cluster, dict.fromkeys(group_ids))
+    """Delete groups, and print the outcome, also if an error ends it midway; return false if one was refused."""
+    results: list[DeletedGroup] = []
+    try:
+        results.extend(delete_groups(cluster, dict.fromkeys(group_ids)))
+    except MusterError:
+        if results:
+            _print_deleted(results)
+        raise
+    return _print_deleted(results)
+
+
+def _print_deleted(results: Sequence[DeletedGroup]) -> bool:
     refused = [one for one in results if one.error_code]
     done = [one for one in results if not one.error_code]
     names = ", ".join(f"'{one.group_id}'" for one in done)

@@ -18,6 +18,7 @@ from muster.cli.operating.kafka_tool.arguments import refuse
 from muster.cli.operating.kafka_tool.describing import committed, describe_consumer_group, print_table
 from muster.cli.operating.kafka_tool.scope import check_existing, partitions_of_topics
 from muster.cli.operating.offset_targets import duration_of, groups_of_file, now_ms, time_of
+from muster.errors import MusterError
 
 Offsets = Mapping[TopicPartition, int]
 _SCENARIOS: Final = (
@@ -28,8 +29,25 @@ _QUOTED_LENGTH: Final = 24
 
 
 def reset(cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str]) -> bool:
-    """Show, export or set new offsets; return false if a group was refused."""
+    """Show, export or set new offsets; return false if a group was refused. What was set is shown even if an error ends
+    it midway."""
     planned: dict[str, list[PlannedOffset]] = {}
+    try:
+        is_done = _reset_each(cluster, parsed, group_ids, planned)
+    except MusterError:
+        if parsed.execute and any(planned.values()):
+            _show(planned)
+        raise
+    if parsed.export:
+        _export(planned, has_groups=len(parsed.group) != 1)
+    else:
+        _show(planned)
+    return is_done
+
+
+def _reset_each(
+    cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str], planned: dict[str, list[PlannedOffset]]
+) -> bool:
     is_done = True
     for group_id in dict.fromkeys(group_ids):
         state = _state(cluster, group_id)
@@ -45,10 +63,6 @@ def reset(cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str]) -
             )
         planned[group_id] = plan or []
         is_done = is_done and plan is not None
-    if parsed.export:
-        _export(planned, has_groups=len(parsed.group) != 1)
-    else:
-        _show(planned)
     return is_done
 
 
