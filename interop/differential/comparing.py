@@ -67,8 +67,7 @@ class Comparison:
         self._owed_join = [False] * GROUPS
         self._unmatched = [False] * GROUPS
         self._went_classic = [False] * GROUPS
-        self._new_pattern = [False] * GROUPS
-        self._patterns: dict[tuple[int, str], str] = {}
+        self._had_pattern = [False] * GROUPS
         self._owing: set[tuple[int, str]] = set()  # that have a step to take
         self._told_to_join: set[tuple[int, str]] = set()
         self._have_synced: set[tuple[int, str]] = set()
@@ -159,7 +158,7 @@ class Comparison:
             owed_join=self._owed_join[group],
             unmatched=self._unmatched[group],
             went_classic=self._went_classic[group],
-            new_pattern=self._new_pattern[group],
+            had_pattern=self._had_pattern[group],
             owes_step=any(group == one for one, _ in self._owing),
             assignors=frozenset(self._assignors[group]),
         )
@@ -210,10 +209,7 @@ class Comparison:
         self._went_over[group] |= (group, member_id) in self._owing
         self._joined_again.discard((group, member_id))
         assert isinstance(request, ConsumerGroupHeartbeat)
-        pattern, had = request.subscribed_topic_regex, self._patterns.get((group, member_id))
-        if request.member_epoch >= JOINING and (pattern is not None or had is None):
-            self._new_pattern[group] |= bool(pattern) and had not in {None, pattern}
-            self._patterns[group, member_id] = pattern or ""
+        self._had_pattern[group] |= bool(request.subscribed_topic_regex)
         self._by_heartbeat.add((group, member_id))
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:

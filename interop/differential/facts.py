@@ -20,8 +20,7 @@ class Facts(NamedTuple):
     of such a group joined again after it had synced, and has not synced since. `owed_join`: a member had to join again,
     and did so when the group was classic. `unmatched`: a member has changed to a pattern that matches no topic.
     `went_classic`: the last member of the consumer protocol has joined by a JoinGroup under its own id. `owes_step`: a
-    classic member has to sync, or to join again. `new_pattern`: a member has subscribed to another pattern since it
-    joined.
+    classic member has to sync, or to join again. `had_pattern`: a member has subscribed to a pattern.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -45,7 +44,7 @@ class Facts(NamedTuple):
     unmatched: bool = False
     went_classic: bool = False
     owes_step: bool = False
-    new_pattern: bool = False
+    had_pattern: bool = False
     assignors: frozenset[str] = frozenset()
 
     @property

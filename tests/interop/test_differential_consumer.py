@@ -239,9 +239,13 @@ PARKED = Case(
     JOIN, Unlike("the answer", "NONE", UNANSWERED), {"error_code": "NONE", "generation_id": 4}, UNANSWERED, Facts()
 )
 CASES: Mapping[str, tuple[Case, Case]] = {
-    "a member brings a pattern while a target is due": (
-        case(BEAT, "assignment.topic_partitions", [], [{}], new_pattern=True),
-        case(BEAT, "member_epoch", 4, 5, new_pattern=True),
+    "a pattern comes or goes while a target is due": (
+        case(BEAT, "assignment.topic_partitions", [], [{}], had_pattern=True),
+        case(BEAT, "member_epoch", 4, 5, had_pattern=True),
+    ),
+    "partitions reported on a connection older than the one of the member's last heartbeat": (
+        case(MemberBeat(version=1, who=Who.OTHER, owned=Owned.SOME), "member_epoch", 7, 6),
+        case(MemberBeat(version=1, who=Who.OTHER), "member_epoch", 7, 6),
     ),
     "a member that leaves, and had to sync when the group became classic for a while": (
         case(Leave(version=5), "members.error_code", "UNKNOWN_MEMBER_ID", "NONE", owes_step=True, balanced=True),
@@ -514,7 +518,7 @@ def test_who_was_told_an_assignment_on_another_clients_connection_is_told_it_aga
 
 
 @pytest.mark.parametrize("pattern", ["", "differential-[ab]"])
-def test_another_pattern_changes_what_the_assignor_does_before_it_is_resolved(pattern: str) -> None:
+def test_a_pattern_changes_what_the_assignor_does_before_it_is_resolved(pattern: str) -> None:
     asked = MemberBeat(version=1, full=True, regex=pattern)
     (difference,) = seen(OVER, (asked, told(5, 0), told(5, 1)))
     assert (difference.rule is not None) == bool(pattern)

@@ -6,7 +6,7 @@ from typing import Any
 
 from interop.differential.allowed import Case, Rule
 from interop.differential.answers import UNANSWERED
-from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch
+from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch, Owned
 from interop.differential.steps import Beat, Commit, Delete, DeleteOffsets, Describe, Join, Leave, List, Sync
 from interop.differential.views import Who
 from protocol.consumer_protocol import decode_assignment
@@ -163,10 +163,18 @@ def _fetch_without_member(case: Case) -> bool:
     return isinstance(case.ask, MemberFetch) and told == ("UNKNOWN_SERVER_ERROR", "UNKNOWN_MEMBER_ID")
 
 
-def _new_pattern(case: Case) -> bool:
+def _patterns_come_and_go(case: Case) -> bool:
     is_about_shares = isinstance(case.ask, _TELL_SHARES) and "assignment" in case.unlike.path
     epochs = [one.get("member_epoch") if isinstance(one, dict) else None for one in (case.kafka, case.muster)]
-    return is_about_shares and epochs[0] == epochs[1] and case.facts.new_pattern
+    return is_about_shares and epochs[0] == epochs[1] and case.facts.had_pattern
+
+
+def _late_by_another(case: Case) -> bool:
+    if not isinstance(case.ask, MemberBeat) or case.ask.who is not Who.OTHER or case.ask.owned is Owned.UNSAID:
+        return False
+    kafka, muster = case.unlike.kafka, case.unlike.muster
+    is_behind = isinstance(kafka, int) and isinstance(muster, int) and muster < kafka
+    return case.unlike.path.startswith("assignment") or (case.unlike.path == "member_epoch" and is_behind)
 
 
 def _told_again(case: Case) -> bool:
@@ -294,10 +302,15 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         ends=True,
     ),
     Rule(
-        "a member brings a pattern while a target is due",
-        "in Kafka the subscriptions still count as alike until the next request; in musterd they do not: another "
-        "assignor's order, as even",
-        _new_pattern,
+        "a pattern comes or goes while a target is due",
+        "whether subscriptions are alike decides the assignor's order; Kafka still counts those of before: as even",
+        _patterns_come_and_go,
+        ends=True,
+    ),
+    Rule(
+        "partitions reported on a connection older than the one of the member's last heartbeat",
+        "in Kafka a revocation that they leave out counts as acknowledged; in musterd it came late",
+        _late_by_another,
         ends=True,
     ),
     Rule(
