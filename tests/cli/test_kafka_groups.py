@@ -9,6 +9,7 @@ import pytest
 from coordinator.groups.consumer.regex import InvalidPattern, Pattern
 from muster.blocking import cluster
 from muster.cli.operating.kafka_groups import main
+from muster.cli.operating.kafka_tool import resetting
 from muster.cli.operating.kafka_tool.patterns import why_invalid
 from muster.cli.operating.kafka_tool.timed_cluster import TimedCluster
 from muster.client import topics
@@ -493,6 +494,26 @@ def test_what_was_done_before_an_error_is_printed(
     shown = run(capsys, "--delete", "--group", "gone", "--group", "unreached", code=1)
     assert shown.startswith("Deletion of requested consumer groups ('gone') was successful.\n")
     assert "TimeoutException: nobody answered" in shown
+
+
+def test_what_was_set_before_an_error_is_printed(
+    capsys: pytest.CaptureFixture[str], node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.groups["other"] = msgspec.structs.replace(GONE, group_id="other")
+    done: list[str] = []
+
+    def carry_out(_cluster: object, group_id: str, _changes: object) -> None:
+        if done:
+            raise RequestTimedOut("nobody answered")
+        done.append(group_id)
+
+    monkeypatch.setattr(resetting, "carry_out_at_kafka", carry_out)
+    both = ("--group", "gone", "--group", "other")
+    shown = run(capsys, "--reset-offsets", *both, "--topic", "flights:2", "--to-earliest", "--execute", code=1)
+    assert [line.split()[:4] for line in shown.splitlines() if line.startswith("gone")] == [
+        ["gone", "flights", "2", "0"]
+    ]
+    assert "other " not in shown
 
 
 @pytest.mark.parametrize("timeout", ["99999999999999", "9" * 400])

@@ -14,7 +14,7 @@ from muster.admin.asking import Complaint, NotFound
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.cli.operating.carrying_out import carry_out_at_kafka
-from muster.cli.operating.kafka_tool.arguments import refuse
+from muster.cli.operating.kafka_tool.arguments import BadArgument, refuse
 from muster.cli.operating.kafka_tool.describing import committed, describe_consumer_group, print_table
 from muster.cli.operating.kafka_tool.scope import check_existing, partitions_of_topics
 from muster.cli.operating.offset_targets import duration_of, groups_of_file, now_ms, time_of
@@ -34,7 +34,7 @@ def reset(cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str]) -
     planned: dict[str, list[PlannedOffset]] = {}
     try:
         is_done = _reset_each(cluster, parsed, group_ids, planned)
-    except MusterError:
+    except (MusterError, Complaint, BadArgument):
         if parsed.execute and any(planned.values()):
             _show(planned)
         raise
