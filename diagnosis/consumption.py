@@ -1,7 +1,7 @@
 """Rules about partitions: not read, not owned, out of range, about to expire. A partition without new records is no
 problem."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from diagnosis import people
@@ -10,7 +10,7 @@ from diagnosis.commands import command
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE
-from protocol.messages.groups import DescribedMember, OffsetChange
+from protocol.messages.groups import DescribedMember, ListedNote, OffsetChange
 from protocol.words import counted
 
 UNOWNED_MS: Final = 60_000
@@ -93,11 +93,13 @@ def _stopped(evidence: Evidence, member: DescribedMember, own: list[Progress]) -
 
 
 def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Offsets that went back a short time ago, by a reset or by a member: records are read again."""
+    """Offsets that went back a short time ago, by a reset or by a member, and were not put back by an undo: records are
+    read again."""
     committed = {(one.topic, one.partition): one.committed for one in evidence.progress}
     for note in evidence.notes:
         back = [one for one in note.changes if 0 <= one.offset < one.previous_offset]
-        if note.act in _REWINDING and back and evidence.now_ms - note.wall_ms <= REWOUND_MS:
+        is_recent = evidence.now_ms - note.wall_ms <= REWOUND_MS
+        if note.act in _REWINDING and back and is_recent and not _is_undone(note, back, evidence.notes):
             group_id = evidence.group.group_id
             problem = GroupProblem(
                 Kind.CONSUMPTION_REWOUND,
@@ -111,6 +113,13 @@ def rewound(evidence: Evidence) -> Iterator[GroupProblem]:
                 else command("explain", group_id),
             )
             yield blame_client(problem, note.origin)
+
+
+def _is_undone(note: ListedNote, back: list[OffsetChange], notes: Iterable[ListedNote]) -> bool:
+    """Return true if later undos have put the offsets back."""
+    later = [one for undo in notes if undo.act == "undo" and undo.number > note.number for one in undo.changes]
+    put_back = {(one.topic, one.partition_index): one.offset for one in later}
+    return all(put_back.get((one.topic, one.partition_index)) == one.previous_offset for one in back)
 
 
 def _is_read_past(back: list[OffsetChange], committed: Mapping[Key, int | None]) -> bool:

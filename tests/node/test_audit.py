@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from diagnosis.offset_plan import reversed_changes
 from diagnosis.problem import Kind
 from protocol.messages import Message
 from protocol.messages.groups import (
+    ApplyOffsets,
     DeleteGroups,
     LeaveGroup,
     LeavingMember,
@@ -138,6 +140,19 @@ async def test_a_reset_is_diagnosed_with_the_command_that_undoes_it(rig: Diagnos
 
     assert (found.client_id, found.client_host, found.client_port) == ("stranger", "10.9.9.9", 51_515)
     assert found.command == f"muster undo g:{note.number}"
+
+
+async def test_a_reset_that_was_undone_is_no_problem(rig: DiagnosisRig) -> None:
+    emptied(rig).ask(STRANGER, commit({0: 2, 1: 1}))
+    (note,) = acts(rig)
+    restoring = reversed_changes(note.changes)
+
+    rig.ask(STRANGER, ApplyOffsets("g", restoring[:1], "undo"))
+    assert Kind.CONSUMPTION_REWOUND in {one.kind for one in await rig.problems()}, "the other partition is behind"
+    rig.ask(STRANGER, ApplyOffsets("g", restoring[1:], "undo"))
+    assert Kind.CONSUMPTION_REWOUND not in {one.kind for one in await rig.problems()}
+    rig.ask(STRANGER, commit({0: 1}))
+    assert Kind.CONSUMPTION_REWOUND in {one.kind for one in await rig.problems()}, "and went back again"
 
 
 async def test_a_reset_that_was_read_past_is_not_to_be_undone(rig: DiagnosisRig) -> None:
