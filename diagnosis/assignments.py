@@ -21,6 +21,12 @@ def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple
     return partitions_of(group, member.member_assignment)
 
 
+def owners_of(group: DescribedGroup) -> dict[Key, DescribedMember]:
+    """Return the member that reads each partition. One that a member has yet to revoke is still its own."""
+    revoking = {key: member for member in group.members for key in partitions_of(group, member.pending_revocation)}
+    return revoking | {key: member for member in group.members for key in assigned_partitions(group, member)}
+
+
 def partitions_of(group: DescribedGroup, assignment: bytes) -> tuple[Key, ...]:
     """Return the partitions of an assignment of protocol type `consumer` or `streams`, in order; none if it has another
     type or cannot be decoded."""

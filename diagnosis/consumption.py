@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from diagnosis import people
-from diagnosis.assignments import Key, assigned_partitions, subscribed_topics
+from diagnosis.assignments import Key, assigned_partitions, owners_of, subscribed_topics
 from diagnosis.commands import command
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
@@ -218,8 +218,7 @@ def _wanted(evidence: Evidence) -> set[Key]:
 
 
 def _owned(evidence: Evidence) -> set[Key]:
-    group = evidence.group
-    return {key for member in group.members for key in assigned_partitions(group, member)}
+    return set(owners_of(evidence.group))
 
 
 def _options(lines: list[Progress]) -> list[str]:

@@ -171,8 +171,8 @@ class Pages:
         return await self._shapes(origin, names), await self._ask.group(names["group"])
 
     async def _lags(self, origin: str, names: Names) -> tuple[Shapes, DescribedGroup, list[PartitionLag]]:
-        shapes, group = await self._group(origin, names)
-        return shapes, group, await self._timed_lags.of(group)
+        group = await self._ask.group(names["group"], with_facts=True)  # they say what is yet to be revoked
+        return await self._shapes(origin, names), group, await self._timed_lags.of(group)
 
 
 _GROUPS: Final = "/v3/clusters/{cluster}/consumer-groups"

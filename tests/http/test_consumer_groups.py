@@ -66,6 +66,14 @@ async def test_a_member_that_does_not_revoke_is_named_with_the_time(browser: Bro
     assert b["partitions"] == []
 
 
+async def test_a_partition_that_is_to_be_revoked_is_still_read_by_its_member(browser: Browser, rig: Rig) -> None:
+    rig.join("B", "T")
+    rig.beat("A", 2)
+    (cluster,) = (await browser.get("/v3/clusters"))["data"]
+    lags = await browser.get(f"/v3/clusters/{cluster['cluster_id']}/consumer-groups/g/lags")
+    assert [one["consumer_id"] for one in lags["data"]] == ["A"] * 4
+
+
 async def test_a_member_that_was_not_told_yet_is_waited_for(browser: Browser, rig: Rig) -> None:
     rig.node_rig.wait(1_000)
     rig.join("B", "T")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from diagnosis.assignments import Key, assigned_partitions
+from diagnosis.assignments import Key, assigned_partitions, owners_of
 from diagnosis.gathering import Commit
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember
@@ -83,7 +83,7 @@ def keys_of(topics: Iterable[str], counts: Mapping[str, int], committed: Iterabl
 
 def lags(group: DescribedGroup, its: GroupPartitions, known: KnownEnds) -> Iterator[PartitionLag]:
     """Yield a line for each of the group's partitions that exists, in order."""
-    owners = {key: member for member in group.members for key in assigned_partitions(group, member)}
+    owners = owners_of(group)
     for key in its.keys:
         end = known.ends.get(key)
         if end is not None:

@@ -48,7 +48,10 @@ def standings(cluster: ClusterClient, groups: Sequence[DescribedGroup]) -> list[
     owned = [
         {member.member_id: _assigned(group, member.member_assignment) for member in group.members} for group in groups
     ]
-    owners = [{one: member_id for member_id, ones in each.items() for one in ones} for each in owned]
+    owners = [
+        {TopicPartition(*key): member.member_id for key, member in assignments.owners_of(group).items()}
+        for group in groups
+    ]
     topics = [
         {one.topic for one in known} | {one.topic for one in had} for known, had in zip(commits, owners, strict=True)
     ]
