@@ -349,10 +349,17 @@ _RULES = (
         "Members loaded from the log never expire",
         Edit(
             _APPLYING,
-            "        restart_session(group, member, out)\n        time_revocation(",
-            "        time_revocation(",
+            "        restart_session(group, member, out)\n        if member.current.state",
+            "        if member.current.state",
         ),
         f"{_REPLAY_TESTS}::test_scenario_84_sessions_begin_anew_after_a_restart",
+    ),
+    _rule(
+        "late-revocations-are-of-the-present-epoch",
+        "A note on a late revocation names the group's present epoch, not the target that the member was told for",
+        Edit("coordinator/groups/consumer/notes.py", "        epoch=epoch,\n        subject", "        subject"),
+        "tests/groups/consumer/test_late_revocations.py"
+        "::test_a_late_revocation_belongs_to_the_target_that_it_was_told_for",
     ),
     _rule(
         "no-revocation-timer-after-a-restart",
