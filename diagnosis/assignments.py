@@ -22,7 +22,8 @@ def assigned_partitions(group: DescribedGroup, member: DescribedMember) -> tuple
 
 
 def owners_of(group: DescribedGroup) -> dict[Key, DescribedMember]:
-    """Return the member that reads each partition. One that a member has yet to revoke is still its own."""
+    """Return the member that reads each partition. A partition that a member has yet to revoke still
+    counts as that member's."""
     revoking = {key: member for member in group.members for key in partitions_of(group, member.pending_revocation)}
     return revoking | {key: member for member in group.members for key in assigned_partitions(group, member)}
 

@@ -7,6 +7,7 @@ from typing import Final
 from diagnosis import people
 from diagnosis.assignments import Key, assigned_partitions, owners_of, subscribed_topics
 from diagnosis.commands import command
+from diagnosis.offset_plan import NONE
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE
@@ -119,7 +120,7 @@ def _is_undone(note: ListedNote, back: list[OffsetChange], notes: Iterable[Liste
     """Return true if later undos have put the offsets back."""
     later = [one for undo in notes if undo.act == "undo" and undo.number > note.number for one in undo.changes]
     put_back = {(one.topic, one.partition_index): one.offset for one in later}
-    return all(put_back.get((one.topic, one.partition_index)) == one.previous_offset for one in back)
+    return all(put_back.get((one.topic, one.partition_index), NONE) >= one.previous_offset for one in back)
 
 
 def _is_read_past(back: list[OffsetChange], committed: Mapping[Key, int | None]) -> bool:

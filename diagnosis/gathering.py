@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from diagnosis.assignments import Key, assigned_partitions, subscribed_topics
+from diagnosis.assignments import Key, owners_of, subscribed_topics
 from diagnosis.doctor import diagnose
 from diagnosis.loops import RECENT_MS, is_recent, refused_join
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Progress
@@ -149,7 +149,7 @@ def _has_recent_notes(group: DescribedGroup, now_ms: int, own: Mapping[Key, Comm
 
 
 def _keys(group: DescribedGroup, committed: Iterable[Key], counts: Mapping[str, int]) -> list[Key]:
-    owned = {key for member in group.members for key in assigned_partitions(group, member)}
+    owned = owners_of(group).keys()
     topics = {topic for member in group.members for topic in member.topics or subscribed_topics(group, member)}
     topics |= {topic for topic, _partition in (*committed, *owned)}
     return sorted({*committed, *owned, *((topic, part) for topic in topics for part in range(counts.get(topic, 0)))})

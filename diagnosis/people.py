@@ -43,10 +43,8 @@ def client_of(member: DescribedMember) -> str:
 
 
 def member_epoch(member: DescribedMember) -> str:
-    """Return the epoch of a member of a server-driven group; `away` for a static one that left for a while. A member of
-    the classic protocol is marked: it alone offers assignors."""
-    epoch = "away" if member.member_epoch == LEAVING_FOR_NOW else str(member.member_epoch)
-    return f"{epoch} (classic)" if member.protocols else epoch
+    """Return the epoch of a member of a server-driven group: `away` for a static member that left for a while."""
+    return "away" if member.member_epoch == LEAVING_FOR_NOW else str(member.member_epoch)
 
 
 def condition(member: DescribedMember) -> str:

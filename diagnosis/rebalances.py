@@ -83,11 +83,18 @@ def _follow(found: list[NotedRebalance], note: ListedNote) -> None:
     end = found[-1].end
     if note.kind == "assigned" and end is not None and end.generation_id == note.generation_id:
         found[-1].assigned = note
-    elif note.kind == "converted" and note.cause == _UPGRADED:  # by the member whose join is the cause
+    elif note.kind == "converted" and note.cause == _UPGRADED and _has_begun(found[-1], note):
         found[-1].causes.append(note)
     elif note.kind == "revoked":
         for told in [one for one in found if one.end is not None and one.end.generation_id == note.generation_id]:
             told.late.append(note)
+
+
+def _has_begun(rebalance: NotedRebalance, upgrade: ListedNote) -> bool:
+    """Return true if the join that upgraded the group began this rebalance: one that moves no epoch begins none."""
+    return any(one.kind == "epoch" and one.initiator == upgrade.initiator for one in rebalance.causes) and (
+        rebalance.end is None or rebalance.end.wall_ms == upgrade.wall_ms
+    )
 
 
 def _ended(running: NotedRebalance, end: ListedNote) -> NotedRebalance | None:
@@ -121,7 +128,7 @@ def sentence(rebalance: NotedRebalance) -> str:
 
 
 def _late(note: ListedNote) -> str:
-    return note.detail if note.times == 1 else f"{note.times} members revoked late, the last: {note.detail}"
+    return note.detail if note.times == 1 else f"{note.times} revocations were late, the last: {note.detail}"
 
 
 def _why(note: ListedNote) -> str:

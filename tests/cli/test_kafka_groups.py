@@ -1,5 +1,7 @@
 """`muster-consumer-groups` prints what Kafka's tool of version 4.3.1 printed for the same groups."""
 
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -352,7 +354,7 @@ def test_partitions_without_so_late_a_record_go_to_their_end(
     assert out.endswith("gone            flights         2          6\n")
 
 
-def test_long_names_are_quoted_in_a_file(capsys: pytest.CaptureFixture[str], node: FakeNode) -> None:
+def test_long_and_odd_names_are_quoted_in_a_file(capsys: pytest.CaptureFixture[str], node: FakeNode) -> None:
     node.make_topic("a-topic-with-a-rather-long-name", 1)
     word = "a-topic-with-a-rather-long-name:0"
     many = ("--reset-offsets", "--group", "gone", "--group", "b,c", "--topic", word, "--to-latest", "--export")
@@ -514,6 +516,32 @@ def test_what_was_set_before_an_error_is_printed(
         ["gone", "flights", "2", "0"]
     ]
     assert "other " not in shown
+
+
+def test_what_was_set_before_an_option_is_refused_is_printed(
+    capsys: pytest.CaptureFixture[str], node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.groups["other"] = msgspec.structs.replace(GONE, group_id="other")
+
+    def carry_out(_cluster: object, _group_id: str, _changes: object) -> None:
+        node.committed = {}
+
+    monkeypatch.setattr(resetting, "carry_out_at_kafka", carry_out)
+    arguments = ("--topic", "flights:2", "--shift-by", "1", "--execute")
+    shown = run(capsys, "--reset-offsets", "--group", "gone", "--group", "other", *arguments, code=1)
+    assert [line.split()[:4] for line in shown.splitlines() if line.startswith("gone")] == [
+        ["gone", "flights", "2", "4"]
+    ]
+
+
+def test_a_file_is_read_once(capsys: pytest.CaptureFixture[str], node: FakeNode, tmp_path: Path) -> None:
+    pipe = tmp_path / "offsets"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("flights,2,1\n",))
+    writer.start()
+    shown = run(capsys, "--reset-offsets", "--group", "gone", "--from-file", str(pipe), "--dry-run")
+    writer.join()
+    assert "gone            flights         2          1" in shown
 
 
 @pytest.mark.parametrize("timeout", ["99999999999999", "9" * 400])

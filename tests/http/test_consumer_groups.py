@@ -8,6 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from coordinator.http.app import make_app
 from coordinator.http.console.views import assignment_rows
 from diagnosis.assignments import ranges
+from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.messages import Message
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from tests.http.conftest import Browser
@@ -125,6 +126,15 @@ def test_of_many_members_those_that_revoke_are_shown() -> None:
     rows = assignment_rows(DescribedGroup("g", members=(*settled, busy, behind), target_epoch=3))
     assert [one.member_id for one in rows[:2]] == ["slow", "behind"]
     assert len(rows) == 200
+
+
+def test_an_assignment_is_the_target_only_if_all_of_it_is() -> None:
+    def encoded(last: int) -> bytes:
+        return encode_assignment(Assignment((TopicPartitions("t", (*range(0, 2_000, 2), last)),)))
+
+    member = DescribedMember("m", None, "app", "/h", member_assignment=encoded(2_001), target_assignment=encoded(2_003))
+    (row,) = assignment_rows(DescribedGroup("g", protocol_type="consumer", members=(member,), target_epoch=3))
+    assert row.has == row.target and not row.is_at_target
 
 
 def test_the_first_of_many_partitions_are_shown() -> None:

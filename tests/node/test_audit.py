@@ -155,6 +155,15 @@ async def test_a_reset_that_was_undone_is_no_problem(rig: DiagnosisRig) -> None:
     assert Kind.CONSUMPTION_REWOUND in {one.kind for one in await rig.problems()}, "and went back again"
 
 
+async def test_resets_that_were_undone_one_after_the_other_are_no_problem(rig: DiagnosisRig) -> None:
+    emptied(rig).ask(STRANGER, commit({0: 5}))
+    rig.ask(STRANGER, commit({0: 1}))
+    for note in reversed(acts(rig)):
+        rig.ask(STRANGER, ApplyOffsets("g", reversed_changes(note.changes), "undo"))
+    assert [one.act for one in acts(rig)] == ["reset", "reset", "undo", "undo"]
+    assert Kind.CONSUMPTION_REWOUND not in {one.kind for one in await rig.problems()}
+
+
 async def test_a_reset_that_was_read_past_is_not_to_be_undone(rig: DiagnosisRig) -> None:
     emptied(rig).ask(STRANGER, commit({0: 2, 1: 1}))
     (note,) = acts(rig)

@@ -275,6 +275,14 @@ def test_an_upgrade_is_told_with_the_join_that_caused_it() -> None:
     assert "classic members of generation" in told(rig)[-1]
 
 
+def test_an_upgrade_that_moves_no_epoch_is_no_cause_of_a_rebalance_before_it() -> None:
+    joined = ListedNote(1, 2, "member joined", "m", 1_000, members=1)
+    done = ListedNote(2, 3, "rebalance completed", "m", 1_050, members=1, kind="completed", took_ms=50)
+    upgraded = ListedNote(3, 3, "group upgraded", "m", 9_000, members=1, kind="converted")
+    (rebalance,) = noted_rebalances((joined, done, upgraded))
+    assert rebalance.causes == [joined]
+
+
 def test_a_rebalance_of_a_server_driven_group_names_who_revoked_late() -> None:
     rig = DiagnosisRig()
     for client, host in ((1, HOSTS[0]), (2, HOSTS[1])):

@@ -17,8 +17,8 @@ _SAYS_THE_CAUSE: Final = "new member "
 
 class Rebalance(msgspec.Struct, kw_only=True):
     """A rebalance. `join_ms` and `sync_ms` are None while unknown; `left_ms`: longest time until it ends, if it is
-    under way. `late`: the last member to join, in words. For a server-driven group (`is_driven`) `join_ms` is the time
-    until the new target, `sync_ms` that of revocations under way."""
+    under way. `late`: the last member to join or, in a server-driven group (`is_driven`), to revoke, in words. There
+    `join_ms` is the time until the new target, and `sync_ms` that of its revocations."""
 
     began_ms: int
     generation_id: int
@@ -117,10 +117,12 @@ def _complete(running: Rebalance, note: ListedNote, moved: dict[int, Moved]) -> 
 
 
 def _revoked(running: Rebalance, late: list[ListedNote]) -> None:
-    """Add the member that took longest to revoke."""
-    slowest = max([note.slowest for note in late if note.slowest is not None], key=lambda one: one.waited_ms)
-    running.sync_ms = slowest.waited_ms
-    _name_slowest(running, slowest)
+    """Add the member that was last to revoke; of several notes, the one that waited longest."""
+    last = [note.slowest for note in late if note.slowest is not None]
+    if last:
+        slowest = max(last, key=lambda one: one.waited_ms)
+        running.sync_ms = slowest.waited_ms
+        _name_slowest(running, slowest)
 
 
 def _name_slowest(running: Rebalance, slowest: SlowestMember) -> None:

@@ -23,8 +23,9 @@ _HAS_NOT: Final[Mapping[str, str]] = {
 _MOST_ACTS: Final = 8
 _MOST_MOVED: Final = 50
 _MOST_ASSIGNMENTS: Final = 200
+"""Members whose assignments are shown; `/v1/groups/{group}` has all."""
 _MOST_PARTITIONS: Final = 500
-"""Members and partitions shown of the assignments; `/v1/groups/{group}` has all."""
+"""Partitions of an assignment that are looked at."""
 _LONGEST_RANGES: Final = 200
 """Characters of the partitions in a cell."""
 
@@ -58,6 +59,7 @@ class AssignmentRow(msgspec.Struct, frozen=True):
     epoch: str
     has: str
     target: str
+    is_at_target: bool
     to_revoke: str
     revoking_for: str
 
@@ -149,6 +151,7 @@ def _assignment_row(group: DescribedGroup, member: DescribedMember) -> Assignmen
         people.member_epoch(member),
         partitions(member.member_assignment),
         partitions(member.target_assignment),
+        member.member_assignment == member.target_assignment,
         partitions(member.pending_revocation),
         people.duration(member.revoking_ms) if member.revoking_ms >= 0 else "",
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from diagnosis.assignments import Key, assigned_partitions, owners_of
+from diagnosis.assignments import Key, owners_of
 from diagnosis.gathering import Commit
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember
@@ -72,7 +72,7 @@ def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
 
 def topics_of(group: DescribedGroup, committed: Iterable[Key], more: Iterable[str] = ()) -> set[str]:
     """Return the topics whose partitions the group's lag includes: committed, assigned, and `more`."""
-    assigned = (topic for member in group.members for topic, _part in assigned_partitions(group, member))
+    assigned = (topic for topic, _part in owners_of(group))
     return {*(topic for topic, _part in committed), *assigned, *more}
 
 

@@ -17,6 +17,8 @@ from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 
 Key = tuple[str, int]
+_COLUMNS: Final = 4
+"""Columns of a line that begins with its group."""
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -98,19 +100,22 @@ def offsets_of_file(path: Path) -> dict[Key, int]:
     return groups_of_file(path, "")[""]
 
 
-def groups_of_file(path: Path, group_id: str | None) -> dict[str, dict[Key, int]]:
-    """Read Kafka's format for one group or, with `group_id` None, for several: each line then begins with its group."""
-    found: dict[str, dict[Key, int]] = {}
-    form = "TOPIC,PARTITION,OFFSET" if group_id is not None else "GROUP,TOPIC,PARTITION,OFFSET"
+def groups_of_file(path: Path, group_id: str | None, *, may_name_groups: bool = False) -> dict[str, dict[Key, int]]:
+    """Read Kafka's format for one group or, with `group_id` None, for several: each line then begins with its group.
+    With `may_name_groups` the first line tells. Raises Complaint for any other."""
     try:
         with path.open(newline="") as lines:
-            for number, row in enumerate(filter(None, csv.reader(lines)), 1):
-                if len(row) != form.count(",") + 1 or not (row[-2].isdigit() and row[-1].isdigit()):
-                    raise Complaint(f"{path}: line {number} is not {form}: {','.join(row)[:80]!r}")
-                group = row[0] if group_id is None else group_id
-                found.setdefault(group, {})[row[-3], int(row[-2])] = int(row[-1])
+            rows = list(filter(None, csv.reader(lines)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise Complaint(f"{path} cannot be read: {error}") from None
+    has_groups = group_id is None or (may_name_groups and bool(rows) and len(rows[0]) == _COLUMNS)
+    form = "GROUP,TOPIC,PARTITION,OFFSET" if has_groups else "TOPIC,PARTITION,OFFSET"
+    found: dict[str, dict[Key, int]] = {}
+    for number, row in enumerate(rows, 1):
+        if len(row) != form.count(",") + 1 or not (row[-2].isdigit() and row[-1].isdigit()):
+            raise Complaint(f"{path}: line {number} is not {form}: {','.join(row)[:80]!r}")
+        group = row[0] if has_groups else group_id or ""
+        found.setdefault(group, {})[row[-3], int(row[-2])] = int(row[-1])
     if not found:
         raise Complaint(f"{path} names no partition: a line is {form}")
     return found

@@ -125,7 +125,7 @@ def test_notes_of_one_target_fold_into_one_of_the_last_member() -> None:
         journal.add(one)
     last = noted_rebalances(journal.list(ListNotes("g", limit=20)).notes)[-1]
     assert [(one.times, one.initiator) for one in last.late] == [(12, "M11")]
-    assert "; 12 members revoked late, the last: " in sentence(last)
+    assert "; 12 revocations were late, the last: " in sentence(last)
 
 
 def take_steps(rig: Rig) -> None:

@@ -2,7 +2,8 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -14,27 +15,33 @@ from muster.admin.asking import Complaint, NotFound
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.cli.operating.carrying_out import carry_out_at_kafka
-from muster.cli.operating.kafka_tool.arguments import BadArgument, refuse
+from muster.cli.operating.kafka_tool.arguments import refuse
 from muster.cli.operating.kafka_tool.describing import committed, describe_consumer_group, print_table
 from muster.cli.operating.kafka_tool.scope import check_existing, partitions_of_topics
 from muster.cli.operating.offset_targets import duration_of, groups_of_file, now_ms, time_of
-from muster.errors import MusterError
 
 Offsets = Mapping[TopicPartition, int]
+InFile = Callable[[], Mapping[str, Mapping[tuple[str, int], int]]]
 _SCENARIOS: Final = (
     "[to-offset], [shift-by], [to-datetime], [by-duration], [to-earliest], [to-latest], [to-current], [from-file]"
 )
 _QUOTED_LENGTH: Final = 24
-"""Names that are longer are quoted in a file, as Kafka's tool does."""
+"""Length above which Kafka's tool quotes a name in a file; it also quotes names with a character up to the comma."""
 
 
 def reset(cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str]) -> bool:
     """Show, export or set new offsets; return false if a group was refused. What was set is shown even if an error ends
-    it midway."""
+    it midway, except of a group that was refused in part."""
     planned: dict[str, list[PlannedOffset]] = {}
+
+    @cache
+    def in_file() -> dict[str, dict[tuple[str, int], int]]:
+        own = parsed.group[0] if len(parsed.group) == 1 else None
+        return groups_of_file(Path(parsed.from_file), own, may_name_groups=True)
+
     try:
-        is_done = _reset_each(cluster, parsed, group_ids, planned)
-    except (MusterError, Complaint, BadArgument):
+        is_done = _reset_each(cluster, parsed, group_ids, planned, in_file)
+    except BaseException:  # an option that is refused ends the process
         if parsed.execute and any(planned.values()):
             _show(planned)
         raise
@@ -46,13 +53,17 @@ def reset(cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str]) -
 
 
 def _reset_each(
-    cluster: ClusterClient, parsed: Namespace, group_ids: Sequence[str], planned: dict[str, list[PlannedOffset]]
+    cluster: ClusterClient,
+    parsed: Namespace,
+    group_ids: Sequence[str],
+    planned: dict[str, list[PlannedOffset]],
+    in_file: InFile,
 ) -> bool:
     is_done = True
     for group_id in dict.fromkeys(group_ids):
         state = _state(cluster, group_id)
         if state in ("Empty", "Dead"):
-            plan = _plan(cluster, parsed, group_id)
+            plan = _plan(cluster, parsed, group_id, in_file)
             if parsed.execute:
                 carry_out_at_kafka(cluster, group_id, changes(plan or ()))
         else:
@@ -84,7 +95,7 @@ def _export(planned: Mapping[str, Sequence[PlannedOffset]], *, has_groups: bool)
 
 
 def _in_file(name: str) -> str:
-    is_quoted = len(name) > _QUOTED_LENGTH or any(one in ',"\r\n' for one in name)
+    is_quoted = len(name) > _QUOTED_LENGTH or any(one <= "," for one in name)
     return '"' + name.replace('"', '""') + '"' if is_quoted else name
 
 
@@ -95,7 +106,7 @@ def _state(cluster: ClusterClient, group_id: str) -> str:
         return "Dead"  # offsets may be set for a group that does not exist
 
 
-def _plan(cluster: ClusterClient, parsed: Namespace, group_id: str) -> list[PlannedOffset] | None:
+def _plan(cluster: ClusterClient, parsed: Namespace, group_id: str, in_file: InFile) -> list[PlannedOffset] | None:
     """Return the new offsets of the group; None if the file has none of it."""
     commits = {TopicPartition(*key): one.offset for key, one in committed(cluster, group_id).items()}
     if parsed.all_topics:
@@ -107,15 +118,17 @@ def _plan(cluster: ClusterClient, parsed: Namespace, group_id: str) -> list[Plan
     else:
         refuse("One of the reset scopes should be defined: --all-topics, --topic.")
     check_existing(cluster, scope)
-    wanted = _new_offsets(cluster, parsed, group_id, scope, commits)
+    wanted = (
+        _from_file(cluster, group_id, in_file) if parsed.from_file else _new_offsets(cluster, parsed, scope, commits)
+    )
     if wanted is None:
         return None
     return [PlannedOffset(*one, commits.get(one, NONE), offset) for one, offset in sorted(wanted.items())]
 
 
 def _new_offsets(
-    cluster: ClusterClient, parsed: Namespace, group_id: str, scope: Sequence[TopicPartition], commits: Offsets
-) -> Offsets | None:
+    cluster: ClusterClient, parsed: Namespace, scope: Sequence[TopicPartition], commits: Offsets
+) -> Offsets:
     if parsed.to_offset is not None:
         return _in_range(cluster, dict.fromkeys(scope, parsed.to_offset))
     if parsed.to_earliest:
@@ -128,8 +141,6 @@ def _new_offsets(
         return _at_time(cluster, scope, _time(parsed.to_datetime))
     if parsed.by_duration is not None:
         return _at_time(cluster, scope, now_ms() - _duration(parsed.by_duration))
-    if parsed.from_file is not None:
-        return _of_file(cluster, parsed, group_id)
     if not parsed.to_current:
         refuse(f"Option '[reset-offsets]' requires one of the following scenarios: [{_SCENARIOS}]")
     uncommitted = _ends(cluster, [one for one in scope if one not in commits], LATEST)
@@ -192,20 +203,9 @@ def _duration(text: str) -> int:
         raise Complaint("Text cannot be parsed to a Duration") from None
 
 
-def _of_file(cluster: ClusterClient, parsed: Namespace, group_id: str) -> Offsets | None:
-    path = Path(parsed.from_file)
-    own = group_id if len(parsed.group) == 1 and _has_no_groups(path) else None
-    found = groups_of_file(path, own).get(group_id)
+def _from_file(cluster: ClusterClient, group_id: str, in_file: InFile) -> Offsets | None:
+    found = in_file().get(group_id)
     if found is None:
         print(f"\nError: No reset plan for group {group_id} found")
         return None
     return _in_range(cluster, {TopicPartition(*key): offset for key, offset in found.items()})
-
-
-def _has_no_groups(path: Path) -> bool:
-    """Return whether the file's first line has three columns; a file that cannot be read is refused later."""
-    try:
-        with path.open() as lines:
-            return lines.readline().count(",") <= 2
-    except (OSError, UnicodeDecodeError):
-        return True
