@@ -13,7 +13,7 @@ from coordinator.http.lag.partitions import (
     longest_ms,
     topics_of,
 )
-from coordinator.http.lag.timed import LagTimes
+from coordinator.http.lag.timed import LagClock
 from coordinator.http.metrics import GroupLine, Measured, MeasuredGroup, TopicSum
 from coordinator.http.queries import GROUPS_A_REQUEST, Problem, Queries, partitions_of
 from coordinator.http.watch import ProblemWatch
@@ -41,7 +41,7 @@ async def measure(
     topics, small topics first. `history` has ends that were seen earlier. `rest` lets the loop serve other requests.
     While groups cannot be listed, since the node is loading, only the node's own numbers are shown."""
     node = await queries.node()
-    times = LagTimes(EndHistory() if history is None else history, node.wall_ms)
+    times = LagClock(EndHistory() if history is None else history, node.wall_ms)
     try:
         return await _Scrape(queries, most_series, watch, rest, times).measure(node)
     except Problem:
@@ -51,7 +51,7 @@ async def measure(
 class _Scrape:
     """State of one scrape: offsets, fetched once each, and the groups counted so far."""
 
-    def __init__(self, queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest, times: LagTimes) -> None:
+    def __init__(self, queries: Queries, most_series: int, watch: ProblemWatch, rest: Rest, times: LagClock) -> None:
         self._times = times
         self._now_ms = 0
         self._queries = queries

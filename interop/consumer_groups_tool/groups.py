@@ -1,7 +1,6 @@
 """Topics and groups about which both tools are asked, made alike in every run at one musterd."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Final
 
@@ -10,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from interop.processes import Failed
+from interop.program import until
 from muster.blocking.cluster import ClusterClient
 from protocol.messages.groups import (
     JoinGroup,
@@ -130,7 +130,7 @@ class Groups:
             )
             return stable and assigned == partitions * len(counts)
 
-        _wait_until(is_settled, f"stable: {', '.join(counts)}")
+        until(is_settled, f"stable: {', '.join(counts)}", _WAIT_S)
         for member in members:
             own = {(one.topic, one.partition) for one in member.assignment()}
             due = [TopicPartition(*one) for one in COMMITS if one[:2] in own]
@@ -154,10 +154,3 @@ class Groups:
     def _described(self, group: str) -> tuple[ConsumerGroupState, int]:
         found = self._admin.describe_consumer_groups([group])[group].result(_WAIT_S)
         return found.state, len(found.members)
-
-
-def _wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise Failed(f"not in time: {what}")

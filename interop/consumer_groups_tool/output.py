@@ -58,7 +58,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def is_same_but_for_the_code(self) -> bool:
-        """Return whether both printed the same, and only a refusal's exit code differs, which is meant."""
+        """True if both printed the same, and only a refusal's exit code differs, which is meant."""
         return self.differences == [_EXIT] and bool(reason_of(self))
 
     @property

@@ -16,7 +16,7 @@ from coordinator.http.lag.partitions import (
     longest_ms,
     oldest_ms,
 )
-from coordinator.http.lag.timed import LagTimes
+from coordinator.http.lag.timed import LagClock
 from coordinator.http.lag.totals import GroupTotal, TopicEnds, group_total
 from diagnosis.gathering import Commit
 from protocol.messages.groups import DescribedGroup
@@ -116,17 +116,17 @@ def test_partitions_that_no_page_shows_are_forgotten() -> None:
 def test_a_line_has_its_lag_in_time_and_the_age_of_its_commit() -> None:
     history = EndHistory()
     behind = PartitionLag("t", 0, 10, 30, committed_ms=4_000)
-    LagTimes(history, 5_000).timed(behind)
-    first = LagTimes(history, 5_000).timed(behind)
+    LagClock(history, 5_000).timed(behind)
+    first = LagClock(history, 5_000).timed(behind)
     assert (first.lag_ms, first.commit_age_ms) == (None, 1_000), "its end was seen at one time"
-    second = LagTimes(history, 9_000).timed(behind)
+    second = LagClock(history, 9_000).timed(behind)
     assert (second.lag_ms, second.commit_age_ms) == (4_000, 5_000), "at least since the first look"
-    ahead = LagTimes(history, 3_000).timed(PartitionLag("new", 0, 31, 30, committed_ms=4_000))
+    ahead = LagClock(history, 3_000).timed(PartitionLag("new", 0, 31, 30, committed_ms=4_000))
     assert (ahead.lag_ms, ahead.commit_age_ms) == (0, 0)
-    unread = LagTimes(history, 10_000).timed(PartitionLag("t", 0, None, 40, log_start_offset=30))
+    unread = LagClock(history, 10_000).timed(PartitionLag("t", 0, None, 40, log_start_offset=30))
     assert (unread.lag_ms, unread.commit_age_ms) == (5_000, None), "it counts from the start of the log"
-    assert LagTimes(history, 10_000).lag_ms(PartitionLag("t", 0, 10, None)) is None
-    assert LagTimes(history, 10_000).lag_ms(PartitionLag("t", 0, None, 40)) is None
+    assert LagClock(history, 10_000).lag_ms(PartitionLag("t", 0, 10, None)) is None
+    assert LagClock(history, 10_000).lag_ms(PartitionLag("t", 0, None, 40)) is None
     assert commit_age_ms((first, second, unread)) == 1_000
     assert commit_age_ms((unread,)) is None
 

@@ -144,14 +144,15 @@ def _assignment_row(group: DescribedGroup, member: DescribedMember) -> Assignmen
     def partitions(assignment: bytes) -> str:
         return _shortened(ranges(partitions_of(group, assignment), _MOST_PARTITIONS))
 
+    has, is_at_target = partitions(member.member_assignment), member.member_assignment == member.target_assignment
     return AssignmentRow(
         member.member_id,
         member.client_id or "(unnamed)",
         member.group_instance_id,
         people.member_epoch(member),
-        partitions(member.member_assignment),
-        partitions(member.target_assignment),
-        member.member_assignment == member.target_assignment,
+        has,
+        has if is_at_target else partitions(member.target_assignment),
+        is_at_target,
         partitions(member.pending_revocation),
         people.duration(member.revoking_ms) if member.revoking_ms >= 0 else "",
     )

@@ -17,7 +17,7 @@ LEAST_MS: Final = 10_000
 LATE_MS: Final = 30_000
 """Time for which a page may still report an end that another page has overtaken."""
 SET_BACK_MS: Final = 300_000
-"""Clocks that go back by less count as a long scrape."""
+"""Largest step back of a clock that is taken for a late scrape; the sample is then ignored."""
 KEPT_MS: Final = 3_600_000
 """Partitions that no page has shown for so long are forgotten."""
 _FORGET_EVERY_MS: Final = 60_000

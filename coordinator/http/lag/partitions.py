@@ -111,7 +111,8 @@ def oldest_ms(found: Iterable[PartitionLag]) -> int | None:
 
 
 def longest_ms(lags_ms: Iterable[int | None]) -> int | None:
-    """Return the largest known lag in time. None if none is known, or 0 where it is known and unknown elsewhere."""
+    """Return the largest known lag in time. Return None if no lag is known, or if all known ones are 0 and another is
+    unknown."""
     found = list(lags_ms)
     most = max((one for one in found if one is not None), default=None)
     return most or (None if None in found else most)

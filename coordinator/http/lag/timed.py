@@ -16,7 +16,7 @@ _LINES_A_GO: Final = 1_000
 """Partitions timed before the loop serves other requests."""
 
 
-class LagTimes:
+class LagClock:
     """Lag in time at one wall time. Stores the ends of the lines that it is asked about."""
 
     def __init__(self, history: EndHistory, now_ms: int) -> None:
@@ -54,7 +54,7 @@ class TimedLags:
 
     async def timed(self, lines: Iterable[PartitionLag]) -> list[PartitionLag]:
         """Return these lines with their times."""
-        times = LagTimes(self._history, (await self._ask.node()).wall_ms)
+        times = LagClock(self._history, (await self._ask.node()).wall_ms)
         found: list[PartitionLag] = []
         for number, line in enumerate(lines, 1):
             found.append(times.timed(line))

@@ -104,17 +104,17 @@ def _check(parser: _Parser, parsed: argparse.Namespace) -> None:
     unavailable = [
         name
         for name, actions in _ONLY_WITH.items()
-        if _is_said(parsed, name) and not any(_is_said(parsed, action) for action in actions)
+        if _is_given(parsed, name) and not any(_is_given(parsed, action) for action in actions)
     ]
     if unavailable:
         parser.error(f"Option(s) {_options(unavailable)} are unavailable given other options on the command line")
-    if not (parsed.bootstrap_server or _is_said(parsed, "validate_regex")):
+    if not (parsed.bootstrap_server or _is_given(parsed, "validate_regex")):
         parser.error('Missing required argument "[bootstrap-server]"')
     for action in ("describe", "delete"):
-        if _is_said(parsed, action):
+        if _is_given(parsed, action):
             _check_scope(parser, parsed, action)
     if parsed.describe:
-        if sum(_is_said(parsed, name) for name in _VIEWS) > 1:
+        if sum(_is_given(parsed, name) for name in _VIEWS) > 1:
             views = _options(("members", "offsets", "state"))
             parser.error(f"Option [describe] takes at most one of these options: {views}")
         if parsed.state:
@@ -127,7 +127,7 @@ def _check(parser: _Parser, parsed: argparse.Namespace) -> None:
         _check_reset(parser, parsed)
     _exclude(parser, parsed, "group", ("all_groups", "list"))
     _exclude(parser, parsed, "topic", ("list", "describe"))
-    if sum(_is_said(parsed, name) for name in _ACTIONS) != 1:
+    if sum(_is_given(parsed, name) for name in _ACTIONS) != 1:
         actions = ", ".join(f"--{_option(name)}" for name in _ACTIONS)
         parser.error(f"Command must include exactly one action: {actions}")
 
@@ -148,8 +148,8 @@ def _check_reset(parser: _Parser, parsed: argparse.Namespace) -> None:
 
 
 def _exclude(parser: _Parser, parsed: argparse.Namespace, name: str, others: Iterable[str]) -> None:
-    for other in others if _is_said(parsed, name) else ():
-        if _is_said(parsed, other):
+    for other in others if _is_given(parsed, name) else ():
+        if _is_given(parsed, other):
             parser.error(f'Option "[{_option(name)}]" can\'t be used with option "[{_option(other)}]"')
 
 
@@ -167,7 +167,7 @@ def _read_values(parsed: argparse.Namespace) -> None:
         raise BadArgument("Found multiple arguments for option group, but you asked for only one")
 
 
-def _is_said(parsed: argparse.Namespace, name: str) -> bool:
+def _is_given(parsed: argparse.Namespace, name: str) -> bool:
     value = getattr(parsed, name)
     return value is not None and value is not False and value != []
 

@@ -1,14 +1,14 @@
 """`muster-consumer-groups --delete` and `--delete-offsets`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import delete_groups, partitions_of
+from muster.admin.asking import delete_groups
 from muster.blocking.cluster import ClusterClient
-from muster.cli.operating.kafka_tool.describing import print_table
 from muster.cli.operating.kafka_tool.errors import exception, sentence
-from muster.cli.operating.kafka_tool.scope import partitions_of_word
+from muster.cli.operating.kafka_tool.scope import named_partitions
+from muster.cli.operating.kafka_tool.table import print_table
 from muster.errors import MusterError, Refused
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DeletedGroup
@@ -56,25 +56,10 @@ def _print_deleted(results: Sequence[DeletedGroup]) -> bool:
 
 def delete_offsets(cluster: ClusterClient, group_id: str, topics: Sequence[str]) -> bool:
     """Delete a group's offsets, and print the outcome of each partition; return false if one was refused."""
-    named = [one for text in topics if ":" in text for one in partitions_of_word(text)]
-    whole = {text for text in topics if ":" not in text}
-    existing = partitions_of(cluster, whole)
-    wanted = sorted({*named, *existing})
-    outcomes = {
-        TopicPartition(topic, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for topic in whole - {one.topic for one in existing}
-    }
+    wanted, missing = named_partitions(cluster, topics)
     deleted = _ask(cluster, group_id, wanted)
-    code = next((one for one in deleted.values() if one), ErrorCode.NONE)
-    if not code:
-        print(f"Request succeeded for deleting offsets from group {group_id}.")
-    elif code in _OF_THE_GROUP:
-        print(f"\nError: {sentence(code)}")
-    elif code in _OF_A_PARTITION:
-        print("\nError: Encountered some partition-level error, see the follow-up details.")
-    else:
-        print(f"\nError: Encountered some unknown error: {code.name}")
-    outcomes |= deleted
+    outcomes = {TopicPartition(topic, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in missing} | deleted
+    _say_outcome(group_id, deleted)
     rows = [
         (
             one.topic,
@@ -85,6 +70,18 @@ def delete_offsets(cluster: ClusterClient, group_id: str, topics: Sequence[str])
     ]
     print_table(("TOPIC", "PARTITION", f"{'STATUS':<15}"), (15, 10, 0), rows)
     return not any(outcomes.values())
+
+
+def _say_outcome(group_id: str, deleted: Mapping[TopicPartition, ErrorCode]) -> None:
+    code = next((one for one in deleted.values() if one), ErrorCode.NONE)
+    if not code:
+        print(f"Request succeeded for deleting offsets from group {group_id}.")
+    elif code in _OF_THE_GROUP:
+        print(f"\nError: {sentence(code)}")
+    elif code in _OF_A_PARTITION:
+        print("\nError: Encountered some partition-level error, see the follow-up details.")
+    else:
+        print(f"\nError: Encountered some unknown error: {code.name}")
 
 
 def _ask(cluster: ClusterClient, group_id: str, wanted: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:

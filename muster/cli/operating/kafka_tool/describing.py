@@ -2,35 +2,29 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from diagnosis.assignments import assigned_partitions
 from diagnosis.assignments import partitions_of as partitions_of_assignment
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import Complaint, NotFound, not_served, partitions_of
+from muster.admin.asking import Complaint, NotFound, fetch_commits, not_served, partitions_of
 from muster.admin.describing import ask_description, member_types
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import LATEST, ClusterClient
 from muster.cli.operating.kafka_tool.errors import JAVA, exception
+from muster.cli.operating.kafka_tool.table import print_table
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import CLASSIC_MEMBER, CONSUMER_MEMBER
 from protocol.messages.groups import DescribedGroup
-from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
 
 PROTOCOL_TYPES: Final = ("", PROTOCOL_TYPE)
 """Types of the groups that Kafka's tool is for; a group without members may have none."""
 _MISSING: Final = "-"
 _DEAD: Final = "Dead"
+_NO_EPOCH: Final = -1
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-
-
-class Committed(NamedTuple):
-    """A committed offset."""
-
-    offset: int
-    leader_epoch: int
 
 
 def describe(cluster: ClusterClient, parsed: Namespace, group_ids: Iterable[str]) -> bool:
@@ -134,28 +128,29 @@ def _assignment(keys: Iterable[tuple[str, int]]) -> str:
 
 
 def _describe_offsets(cluster: ClusterClient, group: DescribedGroup, *, is_verbose: bool) -> None:
-    commits = committed(cluster, group.group_id)
+    commits = fetch_commits(cluster, group.group_id)
     assigned = [(member, assigned_partitions(group, member)) for member in group.members]
     assigned.sort(key=lambda one: len(one[1]), reverse=True)
-    owners = {key: member for member, keys in assigned for key in sorted(keys)}
+    owners = {TopicPartition(*key): member for member, keys in assigned for key in sorted(keys)}
     keys = [*owners, *sorted(commits.keys() - owners.keys())]
     if not keys:
         return
-    existing = partitions_of(cluster, {topic for topic, _partition in keys})
-    wanted = [one for key in keys if (one := TopicPartition(*key)) in existing]
-    ends = {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, wanted, LATEST).items()}
+    existing = partitions_of(cluster, {one.topic for one in keys})
+    ends = {one: end.offset for one, end in ends_of(cluster, [one for one in keys if one in existing], LATEST).items()}
     rows = []
     for key in keys:
         commit, end, member = commits.get(key), ends.get(key), owners.get(key)
-        lag = None if commit is None or end is None else end - commit.offset
-        epoch = [_number(commit.leader_epoch if commit and commit.leader_epoch >= 0 else None)] if is_verbose else []
+        offset = None if commit is None else commit.committed_offset
+        lag = None if offset is None or end is None else end - offset
+        leader_epoch = _NO_EPOCH if commit is None else commit.committed_leader_epoch
+        epoch = [_number(None if leader_epoch == _NO_EPOCH else leader_epoch)] if is_verbose else []
         rows.append(
             [
                 group.group_id,
-                key[0],
-                str(key[1]),
+                key.topic,
+                str(key.partition),
                 *epoch,
-                _number(None if commit is None else commit.offset),
+                _number(offset),
                 _number(end),
                 _number(lag),
                 _MISSING if member is None else member.member_id,
@@ -169,27 +164,5 @@ def _describe_offsets(cluster: ClusterClient, group: DescribedGroup, *, is_verbo
     print_table([*columns, "CONSUMER-ID", "HOST", "CLIENT-ID"], widths, rows)
 
 
-def committed(cluster: ClusterClient, group_id: str) -> dict[tuple[str, int], Committed]:
-    """Return the committed offsets of the group, with their leader epochs."""
-    wanted = OffsetFetch((OffsetFetchGroup(group_id),))
-    reply = cluster.ask_coordinator(OffsetFetchReply, group_id, wanted).groups[0]
-    if reply.error_code:
-        raise Complaint(exception(reply.error_code))
-    return {
-        (topic.name, part.partition_index): Committed(part.committed_offset, part.committed_leader_epoch)
-        for topic in reply.topics
-        for part in topic.partitions
-        if not part.error_code and part.committed_offset >= 0
-    }
-
-
 def _number(value: int | None) -> str:
     return _MISSING if value is None else str(value)
-
-
-def print_table(columns: Sequence[str], widths: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns of at least these widths, after a blank line; longer identifiers widen their columns."""
-    found = [max([width, *(len(row[number]) for row in rows)]) if width else 0 for number, width in enumerate(widths)]
-    print()
-    for row in (columns, *rows):
-        print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, found, strict=True)))

@@ -24,7 +24,7 @@ _SENTENCES: Final = {
 
 
 def sentence(code: ErrorCode) -> str:
-    """Return the sentence of an error; its name if the tool is never told it."""
+    """Return the sentence of an error, or its name if it has none here."""
     known = _SENTENCES.get(code)
     return code.name if known is None else known[1]
 

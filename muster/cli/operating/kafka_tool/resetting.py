@@ -11,13 +11,14 @@ import typer
 
 from diagnosis.offset_plan import NONE, PlannedOffset, changes
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import Complaint, NotFound
+from muster.admin.asking import Complaint, NotFound, fetch_commits
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.cli.operating.carrying_out import carry_out_at_kafka
 from muster.cli.operating.kafka_tool.arguments import refuse
-from muster.cli.operating.kafka_tool.describing import committed, describe_consumer_group, print_table
+from muster.cli.operating.kafka_tool.describing import describe_consumer_group
 from muster.cli.operating.kafka_tool.scope import check_existing, partitions_of_topics
+from muster.cli.operating.kafka_tool.table import print_table
 from muster.cli.operating.offset_targets import duration_of, groups_of_file, now_ms, time_of
 
 Offsets = Mapping[TopicPartition, int]
@@ -108,7 +109,7 @@ def _state(cluster: ClusterClient, group_id: str) -> str:
 
 def _plan(cluster: ClusterClient, parsed: Namespace, group_id: str, in_file: InFile) -> list[PlannedOffset] | None:
     """Return the new offsets of the group; None if the file has none of it."""
-    commits = {TopicPartition(*key): one.offset for key, one in committed(cluster, group_id).items()}
+    commits = {one: part.committed_offset for one, part in fetch_commits(cluster, group_id).items()}
     if parsed.all_topics:
         scope = sorted(commits)
     elif parsed.topic:

@@ -10,7 +10,7 @@ from muster.cli.operating.kafka_tool.errors import sentence
 from protocol.errors import ErrorCode
 
 
-def partitions_of_word(text: str) -> Iterator[TopicPartition]:
+def _partitions_of_word(text: str) -> Iterator[TopicPartition]:
     """Read the partitions of `orders:0,3`; a wrong word ends the process with 1."""
     topic, *numbers = text.split(":")
     if len(numbers) != 1 or not numbers[0]:
@@ -23,12 +23,18 @@ def partitions_of_word(text: str) -> Iterator[TopicPartition]:
 
 def partitions_of_topics(cluster: ClusterClient, topics: Sequence[str]) -> list[TopicPartition]:
     """Return the partitions that are named, and all of a topic without numbers. Raises NotFound."""
-    named = [one for text in topics if ":" in text for one in partitions_of_word(text)]
+    found, missing = named_partitions(cluster, topics)
+    if missing:
+        raise NotFound(sentence(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return found
+
+
+def named_partitions(cluster: ClusterClient, topics: Sequence[str]) -> tuple[list[TopicPartition], set[str]]:
+    """Return the partitions that are named, and all of a topic without numbers; then such topics that do not exist."""
+    named = [one for text in topics if ":" in text for one in _partitions_of_word(text)]
     whole = {text for text in topics if ":" not in text}
     existing = partitions_of(cluster, whole)
-    if whole - {one.topic for one in existing}:
-        raise NotFound(sentence(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    return sorted({*named, *existing})
+    return sorted({*named, *existing}), whole - {one.topic for one in existing}
 
 
 def check_existing(cluster: ClusterClient, wanted: Iterable[TopicPartition]) -> None:
