@@ -1,13 +1,21 @@
 """Records of the notes topic: notes and moves, for the other nodes and for later starts. Values are JSON, so that
 people can read them. Unknown fields are ignored, and so are records of an unknown kind."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
 from coordinator.cluster_node.nodes import LetGo, News, Taken
 from coordinator.records.records import Note
 from protocol.record_batch import CorruptBatch, batches, decode_records, encode_batch, record_bytes
+
+_MOST_WAITING: Final = 20_000
+_MOST_WAITING_BYTES: Final = 16 << 20
+_MOST_A_BATCH: Final = 500
+_BATCH_BYTES: Final = 1 << 20
+"""Size from which a batch takes no further record; with the largest note, it is below the topic's limit."""
 
 
 class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -24,19 +32,51 @@ class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.note or self.let_go or self.taken
 
 
-def encode_news(news: Iterable[News], by: str, wall_ms: int) -> bytes:
-    """Encode a batch. The key is the id of the group, so that people can filter by it; empty for records about no
-    group."""
-    pairs: list[tuple[bytes | None, bytes | None]] = []
-    for one in news:
-        match one:
-            case LetGo():
-                pairs.append((b"", msgspec.json.encode(NewsRecord(by, let_go=one))))
-            case Taken():
-                pairs.append((b"", msgspec.json.encode(NewsRecord(by, taken=one))))
-            case Note():
-                pairs.append((one.group_id.encode(), msgspec.json.encode(NewsRecord(by, note=one))))
-    return encode_batch(pairs, timestamp_ms=wall_ms)
+class NewsQueue:
+    """Records of one process that are yet to be written. The oldest are dropped if there are too many."""
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._records: deque[tuple[bytes, bytes]] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, news: Iterable[News]) -> None:
+        """Encode and add what is to be told. The key is the id of the group, so that people can filter by it; empty
+        for records about no group."""
+        for one in news:
+            key = one.group_id.encode() if isinstance(one, Note) else b""
+            value = msgspec.json.encode(_record(one, self._by))
+            self._records.append((key, value))
+            self._bytes += len(value)
+        while len(self._records) > _MOST_WAITING or self._bytes > _MOST_WAITING_BYTES:
+            self._take()
+
+    def next_batch(self, wall_ms: int) -> bytes:
+        """Remove the oldest records, and encode them as one batch that the topic accepts."""
+        some: list[tuple[bytes, bytes]] = []
+        size = 0
+        while self._records and len(some) < _MOST_A_BATCH and size < _BATCH_BYTES:
+            some.append(self._take())
+            size += len(some[-1][1])
+        return encode_batch(some, timestamp_ms=wall_ms)
+
+    def _take(self) -> tuple[bytes, bytes]:
+        record = self._records.popleft()
+        self._bytes -= len(record[1])
+        return record
+
+
+def _record(one: News, by: str) -> NewsRecord:
+    match one:
+        case LetGo():
+            return NewsRecord(by, let_go=one)
+        case Taken():
+            return NewsRecord(by, taken=one)
+        case Note():
+            return NewsRecord(by, note=one)
 
 
 def decode_news(data: bytes, offset: int, own: str) -> tuple[int, list[News]]:

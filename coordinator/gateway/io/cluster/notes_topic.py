@@ -6,7 +6,6 @@ Nothing waits for it: a note that cannot be written now is written later, or dro
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -16,8 +15,7 @@ from coordinator.cluster_log.answers import WriteVerdict, verdict_on
 from coordinator.cluster_log.settings import NOTES_TOPIC
 from coordinator.cluster_node.effects import PublishNews
 from coordinator.cluster_node.events import NewsReceived
-from coordinator.cluster_node.nodes import News
-from coordinator.gateway.cluster.news import decode_news, encode_news
+from coordinator.gateway.cluster.news import NewsQueue, decode_news
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
 from coordinator.gateway.io.broker_clients import BrokerClients
 from coordinator.gateway.io.cluster.leaders import MOVED, PartitionLeaders
@@ -38,9 +36,6 @@ from protocol.messages.data import (
 
 log = structlog.get_logger()
 
-_MOST_WAITING: Final = 20_000
-"""Largest number of notes that wait for brokers; the oldest are dropped."""
-_MOST_A_BATCH: Final = 500
 _READ_BYTES: Final = 1 << 20
 _POLL_MS: Final = 500
 _RETRY_S: Final = 0.5
@@ -56,7 +51,7 @@ class NotesTopic:
         self._tasks = Tasks("NotesTopic")
         self._leaders = PartitionLeaders(link, NOTES_TOPIC, self._tasks)
         self._writing, self._reading = BrokerClients(link.open_client), BrokerClients(link.open_client)
-        self._waiting: deque[News] = deque(maxlen=_MOST_WAITING)
+        self._waiting = NewsQueue(by)
         self._is_written = asyncio.Event()
         self._is_written.set()
         self._refused: ErrorCode | None = ErrorCode.NONE
@@ -66,7 +61,7 @@ class NotesTopic:
 
     def publish(self, effect: PublishNews) -> None:
         """Append this note or move as soon as possible."""
-        self._waiting.extend(effect.news)
+        self._waiting.add(effect.news)
         if self._is_written.is_set():
             self._is_written.clear()
             self._tasks.start(self._write())
@@ -95,8 +90,7 @@ class NotesTopic:
 
     async def _write(self) -> None:
         while self._waiting:
-            some = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_A_BATCH))]
-            batch = encode_news(some, self._by, time.time_ns() // 1_000_000)
+            batch = self._waiting.next_batch(time.time_ns() // 1_000_000)
             error = await self._produce(batch)
             while verdict_on(error) is WriteVerdict.AGAIN:
                 await asyncio.sleep(_RETRY_S)
