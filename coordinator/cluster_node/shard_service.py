@@ -115,7 +115,7 @@ class ShardService:
         handle = self.transactions.begin(message.producer_id, message.producer_epoch)
         if handle is None:
             return False
-        topics, position = commit_what_exists(core, msgspec.structs.replace(message, producer_id=handle), moment)
+        topics, position = commit_what_exists(core, ref, msgspec.structs.replace(message, producer_id=handle), moment)
         reply = TxnOffsetCommitReply(topics)
         self.transactions.hold(handle, self.log.last if position else 0, ref, reply, try_again)
         return True

@@ -48,7 +48,7 @@ from partition_log.log.partition_log import PartitionLog
 from partition_log.store.log_store import LogStore
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
 from protocol.messages.groups import Heartbeat
-from protocol.messages.offsets import OffsetCommit
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 from protocol.session import RequestRef, Session
 from purgatory.purgatory import DelayedOperationPurgatory
 
@@ -226,7 +226,7 @@ class Core:
             return Client("", "/")
         return Client("http", f"/{caller.host}", listener="http", principal=caller.principal)
 
-    def committer(self, connection: int, message: OffsetCommit) -> Committer:
+    def committer(self, connection: int, message: OffsetCommit | TxnOffsetCommit) -> Committer:
         """Return the sender of a commit: the same object for all commits of a member in a generation."""
         member_id, generation_id = message.member_id, message.generation_id
         found = self.connections.get(connection)

@@ -66,7 +66,7 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
         return
     before = None if found is None or not is_reset(found, message) else _present_of_existing(core, found, message)
     in_shard = core.shard_of(message.group_id)
-    topics, position = commit_what_exists(core, message, moment, core.committer(ref.connection, message))
+    topics, position = commit_what_exists(core, ref, message, moment)
     stored_in = core.directory.get(message.group_id)
     if position and stored_in is not None:
         _note(core, ref, stored_in, message, before, moment)
@@ -120,7 +120,7 @@ def refused_topics(topics: Topics, error_code: ErrorCode) -> tuple[OffsetCommitT
 
 
 def commit_what_exists(
-    core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment, committer: Committer | None = None
+    core: Core, ref: RequestRef, message: OffsetCommit | TxnOffsetCommit, moment: Moment
 ) -> tuple[tuple[OffsetCommitTopicReply, ...], int]:
     """Commit the existing partitions. Return the reply for each topic in the request's order, and the position to wait
     for."""
@@ -129,6 +129,7 @@ def commit_what_exists(
     errors: Errors = {}
     position = 0
     if known:
+        committer = core.committer(ref.connection, message)
         stored, position = _store(core, msgspec.structs.replace(message, topics=known), moment, committer)
         if isinstance(stored, ErrorCode):
             errors = _same_for_all(known, stored)
@@ -157,7 +158,7 @@ def _existing(
 
 
 def _store(
-    core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment, committer: Committer | None
+    core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment, committer: Committer
 ) -> tuple[Message | ErrorCode, int]:
     """Store a commit. Return the group's reply and the position to wait for. A commit without a generation creates a
     missing group."""

@@ -10,5 +10,5 @@ from protocol.session import RequestRef
 
 def txn_offset_commit(core: Core, ref: RequestRef, message: TxnOffsetCommit, moment: Moment) -> None:
     """Commit offsets that are pending until the producer's marker (docs/spec/group-protocol.md#4.3)."""
-    topics, position = commit_what_exists(core, message, moment)
+    topics, position = commit_what_exists(core, ref, message, moment)
     core.shard_of(message.group_id).outbox.hold(position, ref, TxnOffsetCommitReply(topics))

@@ -102,9 +102,14 @@ class PendingOffsets:
             self.take(producer_id, group_id, key)
 
     def dump(self) -> tuple[list[PendingPartition], list[PendingProducer]]:
-        """Export everything, in its orders; `restore` imports it."""
+        """Export what the log contains, in its orders; `restore_partition` and `restore_producer` import it."""
         keys = [
-            (group_id, topic, partition, list(producers.items()))
+            (
+                group_id,
+                topic,
+                partition,
+                [(one, None if kept is None else kept.recorded()) for one, kept in producers.items()],
+            )
             for group_id, group in self.by_group.items()
             for (topic, partition), producers in group.items()
         ]
@@ -258,8 +263,11 @@ class OffsetTable:
         offsets it puts there, and puts at least one."""
         return self._partitions(group_id, topic)
 
-    def set_pending(self, producer_id: int, records: Sequence[CommittedOffset]) -> None:
-        """Set pending offsets, which become valid if the producer's transaction is committed."""
+    def set_pending(
+        self, producer_id: int, records: Sequence[CommittedOffset], committer: Committer | None = None
+    ) -> None:
+        """Set pending offsets, which become valid if the producer's transaction is committed. `committer`: as of
+        `set`."""
         for record in records:
             key = (self._names.setdefault(record.topic, record.topic), record.partition)
             kept = OffsetAndMetadata(
@@ -269,6 +277,7 @@ class OffsetTable:
                 record.commit_timestamp_ms,
                 record.expire_timestamp_ms,
                 None if record.topic_id is None else self.share_id(record.topic_id, record.topic),
+                committer=committer,
             )
             self.pending.add(producer_id, record.group_id, key, kept)
 
@@ -289,7 +298,11 @@ class OffsetTable:
         if kept is not None:
             topic, partition = key
             partitions = self._partitions(group_id, topic)
-            self.count += partition not in partitions
+            before = partitions.get(partition)
+            if before is None:
+                self.count += 1
+            elif kept.committer is not None:
+                kept = replace(kept, previous_offset=before.offset)
             partitions[partition] = kept
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:

@@ -157,6 +157,7 @@ class Shard:
         run = _Run(moment, events, [])
         classic = group.classic
         before, since_ms = classic.state, classic.state_since_ms
+        driven = None if group.consumer is None else group.consumer.state
         for _ in range(_SETTLE_ROUNDS):
             while events:
                 if self._step(group, events.popleft(), run, preceding):
@@ -166,9 +167,10 @@ class Shard:
             if (phase := classic.phase) is not None and phase.is_satisfied():
                 events.extend(self._tools.purgatory.check_and_complete(phase.key))
             if not events:
-                present = self.groups.get(group.group_id)
-                if present is not None:
+                if (present := self.groups.get(group.group_id)) is not None:
                     self.counts.count(present)
+                    if (consumer := present.consumer) is not None and consumer.state is not driven:
+                        consumer.state_since_ms = run.moment.wall_ms
                     if classic.state is not before:
                         lasted_ms = run.moment.wall_ms - since_ms if since_ms >= 0 else 0  # else not known
                         self._state_changed(group.group_id, before, lasted_ms)
@@ -233,9 +235,7 @@ class Shard:
             decided = refuse_backward(group, records, decided)
         if not records:
             return decided
-        producer: tuple[int, int] | None = None
-        if type(message) is TxnOffsetCommit:
-            producer = message.producer_id, message.producer_epoch
+        producer = (message.producer_id, message.producer_epoch) if type(message) is TxnOffsetCommit else None
         if (failed := self._writer.append_offsets(group.group_id, records, moment, producer)) is not None:
             return failed
         self._apply_offsets(records, NO_PRODUCER if producer is None else producer[0], group, by)
@@ -345,7 +345,7 @@ class Shard:
             due_ms = earliest_expiry_ms(known, records, self._tools.offsets_retention_ms)
             self.expirations.bring_forward(known.group_id, due_ms)
         else:
-            self.offsets.set_pending(producer_id, records)
+            self.offsets.set_pending(producer_id, records, by)
 
     def apply_marker(self, marker: TransactionEnded) -> list[str]:
         """Apply a marker: the producer's pending offsets become valid or are dropped. Return their groups."""

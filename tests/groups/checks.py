@@ -152,8 +152,12 @@ def consumer_state(group: ConsumerGroup) -> Any:
 
 
 def pending(shard: Shard, group_id: str) -> dict[Any, list[Any]]:
-    """Return the group's pending transactional offsets by partition, with producers in their order of precedence."""
-    return {place: list(producers.items()) for place, producers in shard.offsets.pending.of(group_id).items()}
+    """Return the group's pending transactional offsets as recorded, by partition, with producers in their order of
+    precedence."""
+    return {
+        place: [(producer_id, None if kept is None else kept.recorded()) for producer_id, kept in producers.items()]
+        for place, producers in shard.offsets.pending.of(group_id).items()
+    }
 
 
 def members(group: ClassicGroup) -> list[Any]:

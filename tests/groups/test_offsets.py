@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
-from coordinator.groups.classic.events import DeleteOffsets
+from coordinator.groups.classic.events import Client, DeleteOffsets
 from coordinator.groups.classic.group_states import GroupSettings, GroupState
 from coordinator.groups.classic.offsets import commit, delete_unsubscribed
 from coordinator.groups.classic.state import ClassicGroup, Member
@@ -14,6 +14,7 @@ from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.groups.outcome import Outcome
 from coordinator.records.codec import decode, encode
 from coordinator.records.records import CommittedOffset, OffsetTombstone
+from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.offset_table import OffsetTable
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
@@ -169,6 +170,18 @@ def test_a_marker_says_whose_offsets_it_decided() -> None:
     assert table.groups() == ["g", "h"]
     assert table.end_transaction(8, is_committed=False) == ["i"]
     assert not table.holds("i")
+
+
+def test_an_offset_committed_in_a_transaction_names_its_sender_and_the_one_before() -> None:
+    table, sender = OffsetTable(), Committer("m", 3, Client("etl", "/10.0.0.1"))
+    table.set([record(offset=4)])
+    table.set_pending(7, [record(offset=9), record(1, offset=2)], sender)
+    assert table.origin_of("g", "t", 0) is None, "it is pending"
+    (_group, _topic, _partition, producers), *_ = table.pending.dump()[0]
+    assert [kept.committer for _producer, kept in producers if kept is not None] == [None], "the log has no sender"
+    table.end_transaction(7, is_committed=True)
+    assert table.origin_of("g", "t", 0) == (4, sender)
+    assert table.origin_of("g", "t", 1) == (-1, sender)
 
 
 # --- what a group makes of a commit ---

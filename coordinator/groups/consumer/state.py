@@ -210,6 +210,8 @@ class ConsumerGroup:
     """The last hold, which may be over."""
     is_resolving: bool = False
     """True while regular expressions are resolved."""
+    state_since_ms: int = -1
+    """Wall clock when its state changed last; -1: not since the load."""
     phase: None = None
     """Phase key, always None: a consumer group has no phases."""
     counted: Any = None
