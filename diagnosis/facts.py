@@ -37,6 +37,7 @@ _UNKNOWN_IF_EMPTY: Final = frozenset(
         "client_software_version",
         "principal",
         "listener",
+        "group_protocol",
         "command",
     }
 )

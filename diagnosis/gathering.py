@@ -140,7 +140,8 @@ def _overdue(one: Progress, first: Mapping[Key, int]) -> Progress:
 def _has_recent_notes(group: DescribedGroup, now_ms: int, own: Mapping[Key, Commit]) -> bool:
     """Return true if the group's notes may show a problem: static members are replaced, and offsets reset, without a
     change of the group's state."""
-    is_settled = 0 <= group.state_since_ms <= now_ms - RECENT_MS and not group.phase
+    # A server-driven group of few members is Stable again in the step in which its epoch changes.
+    is_settled = 0 <= group.state_since_ms <= now_ms - RECENT_MS and not group.phase and group.target_epoch < 0
     return (
         not is_settled
         or any(member.group_instance_id for member in group.members)

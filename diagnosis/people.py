@@ -16,6 +16,7 @@ _PHASES: Mapping[str, str] = {
     "join": "join",
     "sync": "sync",
     "revoke": "revocation",
+    "assign": "assignment",
 }
 
 

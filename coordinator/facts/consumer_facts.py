@@ -11,12 +11,13 @@ from coordinator.facts.connection_facts import with_client, with_connection
 from coordinator.facts.member_facts import hold_facts
 from coordinator.facts.views import encode_partitions
 from coordinator.groups.consumer.delayed import DelayedRevocation, session_timeout_ms
-from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerMember
+from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerGroupState, ConsumerMember
 from coordinator.keys import RevocationKey
 from coordinator.records.consumer_records import ConsumerMemberRecord
+from protocol.messages.consumer_groups import CLASSIC_MEMBER, CONSUMER_MEMBER, GROUP_PROTOCOLS
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
-_REVOKE = "revoke"
+_REVOKE, _ASSIGN = "revoke", "assign"
 
 
 class _Revoking(NamedTuple):
@@ -40,7 +41,7 @@ def with_consumer_facts(core: Core, group: ConsumerGroup, described: DescribedGr
     )
     came = 0 if group.hold is None else len(group.hold.came & group.members.keys())
     held = hold_facts(group.hold, came, moment.monotonic_ms)
-    phase = _phase(list(revoking.values()))
+    phase = _revocation(list(revoking.values())) if revoking else _assignment(group, moment)
     return replace(described, members=members, target_epoch=group.target_epoch, **phase, **held)
 
 
@@ -66,8 +67,13 @@ def _revoking(core: Core, group: ConsumerGroup, member: ConsumerMember, moment: 
         left_ms = member.rejoin_until_ms - now_ms
         told_ms = max(member.subscription.rebalance_timeout_ms, 0) - left_ms
         return _Revoking(member.member_id, partitions, max(0, told_ms), max(0, left_ms), True)
-    since_ms = max(0, moment.wall_ms - group.target_timestamp_ms)
-    return _Revoking(member.member_id, partitions, since_ms, max(0, member.deadline_ms - now_ms), False)
+    left_ms = max(0, member.deadline_ms - now_ms)
+    return _Revoking(member.member_id, partitions, _target_age_ms(group, moment), left_ms, False)
+
+
+def _target_age_ms(group: ConsumerGroup, moment: Moment) -> int:
+    """Return the time since the target was computed; 0 if its record does not tell."""
+    return max(0, moment.wall_ms - group.target_timestamp_ms) if group.target_timestamp_ms else 0
 
 
 def _with_facts(
@@ -86,6 +92,7 @@ def _with_facts(
         committed_ago_ms=now_ms - member.committed_ms if member.committed_ms >= 0 else -1,
         member_epoch=member.current.epoch,
         target_assignment=encode_partitions(group, group.targets.get(member.member_id, {})),
+        group_protocol=GROUP_PROTOCOLS[CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER],
     )
     if revoking is not None:
         pending = encode_partitions(group, revoking.partitions)
@@ -102,10 +109,8 @@ def _protocols(line: ConsumerMemberRecord) -> tuple[str, ...]:
     return (line.server_assignor,) if line.server_assignor else ()
 
 
-def _phase(revoking: list[_Revoking]) -> dict[str, Any]:
+def _revocation(revoking: list[_Revoking]) -> dict[str, Any]:
     """Return the fields of the phase. The member that holds others up the longest comes first."""
-    if not revoking:
-        return {}
     revoking.sort(key=lambda one: -one.for_ms)
     last = max(revoking, key=lambda one: one.left_ms)
     return {
@@ -115,3 +120,28 @@ def _phase(revoking: list[_Revoking]) -> dict[str, Any]:
         "waiting_for": tuple([one.member_id for one in revoking]),
         "limited_by": last.member_id if last.is_told else "",
     }
+
+
+def _assignment(group: ConsumerGroup, moment: Moment) -> dict[str, Any]:
+    """Return the fields of the phase while nobody has to revoke anything, and members have yet to take up their
+    targets: with the next heartbeat, or as classic members by joining again, before they are fenced. The member that is
+    fenced first comes first."""
+    if group.state is not ConsumerGroupState.RECONCILING:
+        return {}
+    late = [one for one in group.members.values() if not (one.is_away or group.is_reconciled(one))]
+    if not late:
+        return {}
+    late.sort(key=_fenced_at_ms)
+    last = late[-1]
+    return {
+        "phase": _ASSIGN,
+        "phase_ms": _target_age_ms(group, moment),
+        "phase_left_ms": max(0, _fenced_at_ms(last) - moment.monotonic_ms),
+        "waiting_for": tuple([one.member_id for one in late]),
+        "limited_by": last.member_id if last.rejoin_until_ms >= 0 else "",
+    }
+
+
+def _fenced_at_ms(member: ConsumerMember) -> int:
+    """Return the time by which the member must join again, if it was told to, or be heard."""
+    return member.rejoin_until_ms if member.rejoin_until_ms >= 0 else member.deadline_ms

@@ -16,6 +16,7 @@ from coordinator.runtime.group import Group, GroupKind
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from protocol.errors import ProtocolViolation
+from protocol.messages.consumer_groups import CLASSIC_MEMBER, GROUP_PROTOCOLS
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 _DELAY, _HOLD, _JOIN, _SYNC = "delay", "hold", "join", "sync"
@@ -67,6 +68,7 @@ def _with_facts(core: Core, group: ClassicGroup, described: DescribedMember, mom
         waiting_ms=now_ms - member.parked_ms if waiting and member.parked_ms >= 0 else -1,
         topics=_topics(group, member),
         protocols=tuple(offer.name for offer in member.protocols),
+        group_protocol=GROUP_PROTOCOLS[CLASSIC_MEMBER],
         committed_ago_ms=now_ms - member.committed_ms if member.committed_ms >= 0 else -1,
     )
     if (client := member.client) is not None:

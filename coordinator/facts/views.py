@@ -97,6 +97,7 @@ def _describe_consumer(group: ConsumerGroup, shard: int) -> DescribedGroup:
         members=tuple([_describe_consumer_member(group, member) for member in group.members.values()]),
         generation_id=group.epoch,
         rebalance_timeout_ms=max([one.subscription.rebalance_timeout_ms for one in group.members.values()], default=0),
+        state_since_ms=group.state_since_ms,
         shard=shard,
     )
 

@@ -37,8 +37,7 @@ def _describe(core: Core, group_id: str, refused: ErrorCode, *, is_full: bool) -
         return DescribedConsumerGroup(group_id, refused or ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     group = core.find(group_id)[1]
     consumer = None if group is None else group.serving_consumer
-    if consumer is None:
-        return DescribedConsumerGroup(
-            group_id, ErrorCode.GROUP_ID_NOT_FOUND, error_message=f"Group {group_id} is not a consumer group."
-        )
-    return describe(consumer)
+    if consumer is not None:
+        return describe(consumer)
+    why = "not found" if group is None else "is not a consumer group"
+    return DescribedConsumerGroup(group_id, ErrorCode.GROUP_ID_NOT_FOUND, error_message=f"Group {group_id} {why}.")

@@ -14,6 +14,7 @@ from protocol.consumer_protocol import (
 )
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
+    GROUP_PROTOCOLS,
     ConsumerGroupDescribe,
     ConsumerGroupDescribeReply,
     DescribedAssignment,
@@ -42,12 +43,6 @@ def ask_description(cluster: ClusterClient, group_id: str) -> DescribedGroup:
     return _described(reply.groups[0])
 
 
-def member_types(cluster: ClusterClient, group_id: str) -> dict[str, int]:
-    """Request the protocol of each member of a server-driven group, by the members' ids. Raises Refused."""
-    reply = cluster.ask_coordinator(ConsumerGroupDescribeReply, group_id, ConsumerGroupDescribe((group_id,)))
-    return {member.member_id: member.member_type for group in reply.groups for member in group.members}
-
-
 def _described(group: DescribedConsumerGroup) -> DescribedGroup:
     if group.error_code:
         return DescribedGroup(group.group_id, group.error_code, group.error_message)
@@ -73,6 +68,7 @@ def _member(member: DescribedConsumer) -> DescribedMember:
         topics=member.subscribed_topic_names,
         member_epoch=member.member_epoch,
         target_assignment=_encoded(member.target_assignment),
+        group_protocol=GROUP_PROTOCOLS.get(member.member_type, ""),
     )
 
 

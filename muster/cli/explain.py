@@ -33,7 +33,7 @@ _OPENINGS = {
 }
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 """The UUID in a member id. Its first part identifies the member for people; scripts get all of it."""
-_NOW_COLUMNS = ("MEMBER", "EPOCH", "PARTITIONS", "TARGET", "TO REVOKE", "FOR")
+_NOW_COLUMNS = ("MEMBER", "PROTOCOL", "EPOCH", "PARTITIONS", "TARGET", "TO REVOKE", "FOR")
 _ROLES = {"rebalance": "Began with", "completed": "Leader:", "assigned": "By", "dropped": "It was", "replaced": "Now"}
 
 
@@ -87,8 +87,8 @@ def _show_present(group: DescribedGroup) -> None:
 
 def _member_row(group: DescribedGroup, member: DescribedMember) -> tuple[object, ...]:
     assigned, target, pending = (ranges(partitions_of(group, one)) for one in _assignments(member).values())
-    member_id, epoch, *rest = epoch_row(member, target, pending)
-    return member_id, epoch, assigned, *rest
+    member_id, protocol, epoch, *rest = epoch_row(member, target, pending)
+    return member_id, protocol, epoch, assigned, *rest
 
 
 def _assignments(member: DescribedMember) -> dict[str, bytes]:
@@ -113,6 +113,7 @@ def _present(group: DescribedGroup) -> dict[str, Any]:
         present["members"] = [
             {
                 "member_id": member.member_id,
+                "group_protocol": member.group_protocol or None,
                 "member_epoch": member.member_epoch,
                 "revoking_ms": member.revoking_ms if member.revoking_ms >= 0 else None,
                 **{

@@ -78,6 +78,8 @@ class DescribedAssignment(Message):
 CLASSIC_MEMBER: int = 0
 CONSUMER_MEMBER: int = 1
 UNKNOWN_MEMBER: int = -1
+GROUP_PROTOCOLS: dict[int, str] = {CLASSIC_MEMBER: "classic", CONSUMER_MEMBER: "consumer"}
+"""The client's `group.protocol`, by the type of member."""
 
 
 class DescribedConsumer(Message):

@@ -143,7 +143,8 @@ class DescribedMember(Message):
     subscription and its assignors. The fields from `member_epoch` on are those of server-driven members; assignments
     are encoded like `member_assignment`. `pending_revocation`: partitions that the member must revoke and has not, for
     `revoking_ms`. `reported`: facts reported by the member's application (ReportMember), `reported_ago_ms` ago.
-    `is_draining`: an operator has asked it to drain."""
+    `is_draining`: an operator has asked it to drain. `group_protocol`: `classic` or `consumer`, the setting of its
+    client; a server-driven group may have members of both. Empty if unknown, and of client-balanced members."""
 
     member_id: str
     group_instance_id: str | None
@@ -174,6 +175,7 @@ class DescribedMember(Message):
     reported: tuple[ReportedFact, ...] = ()
     reported_ago_ms: int = -1
     is_draining: bool = False
+    group_protocol: str = ""
 
 
 class DescribedGroup(Message):
@@ -181,7 +183,8 @@ class DescribedGroup(Message):
     protocol. `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described.
 
     `phase`: `delay` (an Empty group waits for more members), `join`, `sync`, `revoke` (members of a server-driven group
-    have yet to revoke partitions; `generation_id` is its group epoch), or empty if the group waits for nothing. The
+    have yet to revoke partitions; `generation_id` is its group epoch), `assign` (nobody has, and members have yet to
+    take up their targets; it counts from the computation of these), or empty if the group waits for nothing. The
     phase has lasted `phase_ms` and ends in `phase_left_ms` at the latest, by the rebalance timeout of `limited_by`.
     `waiting_for`: the members that it waits for. `hold_left_ms`: remaining time of the hold on the group, -1 without
     one. A hold ends earlier once `hold_until_members` have joined, unless that is 0; `hold_joined` have. While a

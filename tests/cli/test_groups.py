@@ -465,7 +465,7 @@ def server_driven() -> DescribedGroup:
     def encoded(*numbers: int) -> bytes:
         return encode_assignment(Assignment((TopicPartitions("flights", numbers),) if numbers else ()))
 
-    a = DescribedMember("A", None, "app-a", "/10.0.0.1", b"", encoded(0, 1), member_epoch=2)
+    a = DescribedMember("A", None, "app-a", "/10.0.0.1", b"", encoded(0, 1), member_epoch=2, group_protocol="classic")
     a = msgspec.structs.replace(
         a, target_assignment=encoded(0, 1), pending_revocation=encoded(2, 3), revoking_ms=12_000, heard_ago_ms=3_000
     )
@@ -497,15 +497,15 @@ def test_a_server_driven_group_shows_epochs_targets_and_who_has_not_revoked(shel
         "Target epoch 3, the next one is not computed yet",
         "Phase revocation for 12 s, at most 48 s more by the rebalance timeout of app-a at 10.0.0.1",
         "Waiting for app-a at 10.0.0.1 (has not revoked its partitions for 12 s, last heard 3.0 s ago)",
-        "MEMBER EPOCH TARGET TO REVOKE FOR",
-        "A 2 flights 0-1 flights 2-3 12 s",
-        "B away flights 2-3 - -",
+        "MEMBER PROTOCOL EPOCH TARGET TO REVOKE FOR",
+        "A classic 2 flights 0-1 flights 2-3 12 s",
+        "B - away flights 2-3 - -",
     } <= set(lines)
 
     document = shell.json("groups", "describe", "orders")
     assert (document["generation_id"], document["target_epoch"], document["phase"]) == (4, 3, "revoke")
     first = document["members"][0]
-    assert (first["member_epoch"], first["revoking_ms"]) == (2, 12_000)
+    assert (first["group_protocol"], first["member_epoch"], first["revoking_ms"]) == ("classic", 2, 12_000)
     assert first["to_revoke"] == [{"topic": "flights", "partition": number} for number in (2, 3)]
 
     lines = [" ".join(line.split()) for line in shell.lines("explain", "orders")]
@@ -514,9 +514,9 @@ def test_a_server_driven_group_shows_epochs_targets_and_who_has_not_revoked(shel
         "Epoch 4",
         "Target epoch 3",
         "Waiting for app-a at 10.0.0.1 (has not revoked its partitions for 12 s, last heard 3.0 s ago)",
-        "MEMBER EPOCH PARTITIONS TARGET TO REVOKE FOR",
-        "A 2 flights 0-1 flights 0-1 flights 2-3 12 s",
-        "B away - flights 2-3 - -",
+        "MEMBER PROTOCOL EPOCH PARTITIONS TARGET TO REVOKE FOR",
+        "A classic 2 flights 0-1 flights 0-1 flights 2-3 12 s",
+        "B - away - flights 2-3 - -",
     } <= set(lines)
     now = shell.json("explain", "orders")["now"]
     assert (now["phase"], now["waiting_for"], now["target_epoch"]) == ("revoke", ["A"], 3)

@@ -14,6 +14,7 @@ from protocol.messages.groups import DescribedGroup, DescribedMember
 from tests.http.conftest import Browser
 from tests.http.test_console import BROWSER, plain
 from tests.node.consumer_rig import Rig
+from tests.node.node_rig import WALL_MS
 
 
 @pytest.fixture
@@ -83,19 +84,68 @@ async def test_a_member_that_was_not_told_yet_is_waited_for(browser: Browser, ri
     assert (page["phase"], page["phase_ms"], page["waiting_for"], page["limited_by"]) == ("revoke", 2_000, ["A"], "")
     assert page["members"][0]["revoking_ms"] == 2_000
     rig.beat("A", 2, {"T": (0, 1)})
+    rig.node_rig.wait(4_000)
+    page = await browser.get("/v1/groups/g")
+    assert (page["phase"], page["phase_ms"], page["phase_left_ms"]) == ("assign", 6_000, 39_000)
+    assert (page["waiting_for"], page["limited_by"]) == (["B"], ""), "it learns of its partitions by a heartbeat"
+    assert page["sentence"] == "assignment for 6.0 s, at most 39 s more"
+    rig.beat("B", 3)
     assert (await browser.get("/v1/groups/g"))["phase"] == ""
+
+
+async def test_a_classic_member_takes_up_its_target_by_joining_again(browser: Browser, rig: Rig) -> None:
+    """Its heartbeats renew its session, not the time by which it must join."""
+    rig.join("B", "T")
+    rig.classic_join("c")
+    for _ in range(2):
+        rig.beat("A", 2, {"T": (0, 1)})
+        rig.beat("B", 3, {"T": ()})
+    rig.classic_join("c")
+    rig.sync("c", 4)
+    rig.beat("B", -1)
+    rig.beat("A", 4)
+    page = await browser.get("/v1/groups/g")
+    assert (page["phase"], page["waiting_for"], page["limited_by"]) == ("assign", ["c"], ""), "it was not told yet"
+    rig.heartbeat("c", 4)
+    rig.node_rig.wait(3_000)
+    rig.heartbeat("c", 4)
+    page = await browser.get("/v1/groups/g")
+    assert (page["phase"], page["phase_left_ms"], page["limited_by"]) == ("assign", 17_000, "c")
+    text = plain(await browser.text("/console/group?id=g", **BROWSER))
+    assert "has not taken up its target yet" in text
+
+
+async def test_since_when_the_state_is_what_it_is(browser: Browser, rig: Rig) -> None:
+    async def since() -> tuple[str, int | None]:
+        page = await browser.get("/v1/groups/g")
+        return page["state"], page["state_since_ms"]
+
+    joined_ms = WALL_MS + rig.node_rig.now_ms
+    assert await since() == ("Stable", joined_ms)
+    rig.node_rig.wait(1_000)
+    rig.beat("A", 2)
+    assert await since() == ("Stable", joined_ms), "a heartbeat changes nothing"
+    rig.join("B", "T")
+    assert await since() == ("Reconciling", joined_ms + 1_000)
+    rig.restart()
+    assert await since() == ("Reconciling", None), "the log does not contain it"
+    rig.node_rig.wait(2_000)
+    rig.beat("A", -1)
+    rig.beat("B", -1)
+    assert await since() == ("Empty", WALL_MS + rig.node_rig.now_ms)
 
 
 async def test_the_console_shows_epochs_and_assignments_and_who_must_revoke(browser: Browser, rig: Rig) -> None:
     text = plain(await browser.text("/console/group?id=g", **BROWSER))
     assert "Epoch 2 Target epoch 2" in text
-    assert "Must revoke (unnamed) A 2 T 0-3 the same nothing" in text
+    assert "Must revoke (unnamed) A consumer 2 T 0-3 the same nothing" in text
     rig.join("B", "T")
     rig.beat("A", 2)
     rig.node_rig.wait(12_000)
     text = plain(await browser.text("/console/group?id=g", **BROWSER))
     assert "Epoch 3 Target epoch 3" in text
-    assert "Must revoke (unnamed) A 2 T 0-1 the same T 2-3 for 12 s (unnamed) B 3 \N{EN DASH} T 2-3 nothing" in text
+    shown = "Must revoke (unnamed) A consumer 2 T 0-1 the same T 2-3 for 12 s "
+    assert shown + "(unnamed) B consumer 3 \N{EN DASH} T 2-3 nothing" in text
     rig.beat("A", 2, {"T": (0, 1)})
     text = plain(await browser.text("/console/group?id=g", **BROWSER))
     assert "revocations for 12 s. Last to revoke: (unnamed) after 12 s." in text

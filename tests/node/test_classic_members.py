@@ -434,9 +434,14 @@ def test_the_classic_member_that_everybody_waits_for_is_named() -> None:
     assert (described.phase_ms, described.phase_left_ms, described.limited_by) == (3_000, 17_000, "c")
     member = next(one for one in described.members if one.member_id == "c")
     assert (member.protocols, member.revoking_ms) == (("range",), 3_000)
+    assert {one.member_id: one.group_protocol for one in described.members} == {
+        "A": "consumer",
+        "B": "consumer",
+        "c": "classic",
+    }
     assert decoded(member.pending_revocation) == {"T": (2, 3)}
     rig.classic_join("c")
-    assert shown().phase == ""
+    assert (shown().phase, shown().waiting_for) == ("assign", ("A", "B")), "they were not heard since"
 
 
 def test_a_heartbeat_that_moves_nothing_writes_nothing_and_news_are_pushed() -> None:

@@ -143,5 +143,10 @@ def _settle(last: Rebalance, group: DescribedGroup) -> None:
     if group.phase == ("revoke" if last.is_driven else "sync"):
         last.is_open, last.sync_ms, last.left_ms = True, max(group.phase_ms, 0), group.phase_left_ms
         last.late = people.waiting_for(group) or ""
-    elif last.sync_ms is None and group.group_state == "Stable" and group.state_since_ms >= joined_ms:
+    elif (
+        not last.is_driven
+        and last.sync_ms is None
+        and group.group_state == "Stable"
+        and group.state_since_ms >= joined_ms
+    ):
         last.sync_ms = group.state_since_ms - joined_ms

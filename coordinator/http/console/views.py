@@ -19,6 +19,7 @@ _HAS_NOT: Final[Mapping[str, str]] = {
     "join": "has not joined again",
     "sync": "has not synced",
     "revoke": "has not revoked its partitions",
+    "assign": "has not taken up its target yet",
 }
 _MOST_ACTS: Final = 8
 _MOST_MOVED: Final = 50
@@ -56,6 +57,7 @@ class AssignmentRow(msgspec.Struct, frozen=True):
     member_id: str
     name: str
     instance_id: str | None
+    group_protocol: str
     epoch: str
     has: str
     target: str
@@ -111,7 +113,9 @@ def _member_row(group: DescribedGroup, member: DescribedMember, lags: list[int |
         waits = f"waits in {member.waiting} for {people.duration(member.waiting_ms)}"
     else:
         waits = ""
-    tone = BAD if is_gone(member) or is_stopped(member) or is_culprit else BUSY if member.waiting else GOOD
+    is_late = is_culprit and group.phase != "assign"  # which ends with the next heartbeats
+    is_bad = is_gone(member) or is_stopped(member) or is_late
+    tone = BAD if is_bad else BUSY if member.waiting or is_culprit else GOOD
     return MemberRow(
         member.member_id,
         member.client_id or "(unnamed)",
@@ -149,6 +153,7 @@ def _assignment_row(group: DescribedGroup, member: DescribedMember) -> Assignmen
         member.member_id,
         member.client_id or "(unnamed)",
         member.group_instance_id,
+        member.group_protocol,
         people.member_epoch(member),
         has,
         has if is_at_target else partitions(member.target_assignment),

@@ -135,7 +135,7 @@ def member_document(standing: GroupStanding, member: DescribedMember) -> dict[st
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
         "client_id": member.client_id,
-        "client_host": member.client_host,
+        "client_host": member.client_host.lstrip("/"),
         "partitions": [{"topic": one.topic, "partition": one.partition} for one in owned],
         **facts_document(member),
         **(_epochs(standing.group, member) if standing.group.target_epoch >= 0 else {}),
@@ -193,7 +193,7 @@ def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_v
     if group.members:
         print()
         rows = [
-            (m.member_id, m.group_instance_id, m.client_id, m.client_host, ranges(owned[m.member_id]))
+            (m.member_id, m.group_instance_id, m.client_id, m.client_host.lstrip("/"), ranges(owned[m.member_id]))
             for m in group.members
         ]
         show_table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)

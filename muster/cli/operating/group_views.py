@@ -65,7 +65,7 @@ _COLUMNS: Final = {
 }
 _MORE_COLUMNS: Final = {
     GroupView.OFFSETS: ("LEADER EPOCH", "COMMITTED AT", "END AGE"),
-    GroupView.MEMBERS: ("ASSIGNED", "EPOCH", "TARGET", "TO REVOKE", *VERBOSE_COLUMNS[1:]),
+    GroupView.MEMBERS: ("ASSIGNED", "PROTOCOL", "EPOCH", "TARGET", "TO REVOKE", *VERBOSE_COLUMNS[1:]),
     GroupView.STATE: ("GENERATION", "TARGET EPOCH", "SINCE", "PHASE", "WAITING FOR"),
 }
 _NO_FACTS: Final = (None,) * (len(VERBOSE_COLUMNS) - 1)
@@ -196,7 +196,7 @@ def _member_lines(standing: GroupStanding) -> list[_ViewLine]:
     lines = []
     for one in group.members:
         owned = standing.owned[one.member_id]
-        _member_id, *epochs = member_epochs(group, one) if group.target_epoch >= 0 else (None, None, None, None, None)
+        epochs = member_epochs(group, one)[2:5] if group.target_epoch >= 0 else (None, None, None)
         lines.append(
             _ViewLine(
                 {"group_id": group.group_id, **member_document(standing, one)},
@@ -208,7 +208,7 @@ def _member_lines(standing: GroupStanding) -> list[_ViewLine]:
                     one.client_id,
                     len(owned),
                 ),
-                (ranges(owned), *epochs[:3], *verbose_row(one)[1:]),
+                (ranges(owned), one.group_protocol, *epochs, *verbose_row(one)[1:]),
             )
         )
     return lines
@@ -249,7 +249,7 @@ def _balanced_members(view: BalancedGroupView) -> list[_ViewLine]:
             "member_id": one.consumer_id,
             "group_instance_id": one.instance_id,
             "client_id": None,
-            "client_host": one.host,
+            "client_host": one.host.lstrip("/"),
             "partitions": [{"topic": topic, "partition": partition} for topic, partition in keys],
             "node_id": one.node_id,
             "member_epoch": one.member_epoch,
@@ -257,7 +257,9 @@ def _balanced_members(view: BalancedGroupView) -> list[_ViewLine]:
             "session_timeout_ms": one.session_timeout_ms,
         }
         cells = (view.group_id, one.consumer_id, one.instance_id, one.host.lstrip("/"), None, len(keys))
-        lines.append(_ViewLine(document, cells, (ranges(keys), one.member_epoch, None, None, *_balanced_facts(one))))
+        lines.append(
+            _ViewLine(document, cells, (ranges(keys), None, one.member_epoch, None, None, *_balanced_facts(one)))
+        )
     return lines
 
 

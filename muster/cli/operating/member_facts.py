@@ -20,7 +20,7 @@ VERBOSE_COLUMNS: Final = (
     "SUBSCRIPTION",
 )
 REPORTED_COLUMNS: Final = ("MEMBER", "REPORTED", "TO DRAIN", "SAYS OF ITSELF")
-EPOCH_COLUMNS: Final = ("MEMBER", "EPOCH", "TARGET", "TO REVOKE", "FOR")
+EPOCH_COLUMNS: Final = ("MEMBER", "PROTOCOL", "EPOCH", "TARGET", "TO REVOKE", "FOR")
 _SHOWN: Final = frozenset(
     {
         "session_timeout_ms",
@@ -38,6 +38,7 @@ _SHOWN: Final = frozenset(
         "listener",
         "committed_ago_ms",
         "protocols",
+        "group_protocol",
         "topics",
         "is_draining",
         "reported_ago_ms",
@@ -67,7 +68,7 @@ def verbose_row(member: DescribedMember) -> tuple[object, ...]:
 def epoch_row(member: DescribedMember, target: str, to_revoke: str) -> tuple[object, ...]:
     """Return a line of the table of epochs, of a server-driven group."""
     since = f"{duration(member.revoking_ms)}" if member.revoking_ms >= 0 else None
-    return member.member_id, member_epoch(member), target, to_revoke, since
+    return member.member_id, member.group_protocol, member_epoch(member), target, to_revoke, since
 
 
 def facts_document(member: DescribedMember) -> dict[str, Any]:

@@ -9,14 +9,13 @@ from diagnosis.assignments import assigned_partitions
 from diagnosis.assignments import partitions_of as partitions_of_assignment
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import Complaint, NotFound, fetch_commits, not_served, partitions_of
-from muster.admin.describing import ask_description, member_types
+from muster.admin.describing import ask_description
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import LATEST, ClusterClient
 from muster.cli.operating.kafka_tool.errors import JAVA, exception
 from muster.cli.operating.kafka_tool.table import print_table
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_groups import CLASSIC_MEMBER, CONSUMER_MEMBER
 from protocol.messages.groups import DescribedGroup
 
 PROTOCOL_TYPES: Final = ("", PROTOCOL_TYPE)
@@ -85,7 +84,7 @@ def _epochs(group: DescribedGroup) -> tuple[str, str]:
 
 def _describe_members(cluster: ClusterClient, group: DescribedGroup, *, is_verbose: bool) -> None:
     has_instances = any(member.group_instance_id for member in group.members)
-    upgraded = _upgraded(cluster, group) if is_verbose else {}
+    upgraded = _upgraded(group) if is_verbose else {}
     columns = ["GROUP", "CONSUMER-ID", *(["GROUP-INSTANCE-ID"] if has_instances else []), "HOST", "CLIENT-ID"]
     columns += ["#PARTITIONS"]
     widths = [15, 15, *([17] if has_instances else []), 15, 15, 15 if is_verbose else 16]
@@ -110,12 +109,12 @@ def _describe_members(cluster: ClusterClient, group: DescribedGroup, *, is_verbo
     print_table(columns, widths, rows)
 
 
-def _upgraded(cluster: ClusterClient, group: DescribedGroup) -> dict[str, str]:
+def _upgraded(group: DescribedGroup) -> dict[str, str]:
     """Return which members use the newer protocol, if others of the group use the older one; else nothing."""
     if group.target_epoch < 0:
         return {}
-    words = {CONSUMER_MEMBER: "true", CLASSIC_MEMBER: "false"}
-    found = {name: words[kind] for name, kind in member_types(cluster, group.group_id).items() if kind in words}
+    words = {"consumer": "true", "classic": "false"}
+    found = {one.member_id: words[one.group_protocol] for one in group.members if one.group_protocol in words}
     return found if len(set(found.values())) > 1 else {}
 
 
