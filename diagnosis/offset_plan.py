@@ -1,7 +1,7 @@
 """Plans of offset resets: old and new value of each partition, and its lag before and after. A plan itself changes
 nothing; it is applied only if the offsets still have the old values."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -100,6 +100,11 @@ def changes(plan: Iterable[PlannedOffset]) -> tuple[OffsetChange, ...]:
 def reversed_changes(made: Sequence[OffsetChange]) -> tuple[OffsetChange, ...]:
     """Return the changes that undo these."""
     return tuple(OffsetChange(one.topic, one.partition_index, one.offset, one.previous_offset) for one in made)
+
+
+def possible_changes(wanted: Iterable[OffsetChange], exists: Callable[[str, int], bool]) -> tuple[OffsetChange, ...]:
+    """Return the changes but those that would set an offset in a partition that does not exist."""
+    return tuple(one for one in wanted if one.offset < 0 or exists(one.topic, one.partition_index))
 
 
 def parse_act_id(text: str) -> tuple[str, int] | None:

@@ -1,5 +1,5 @@
-"""Notes about acts that change no group's members and offsets: topics and settings. Those of the node as a whole are
-under the group id "", which no group with members has."""
+"""Notes about acts that no event of a group notes: on topics and settings, and parts of a large deletion. Those of the
+node as a whole are under the group id "", which no group with members has."""
 
 from typing import Final
 
@@ -10,6 +10,7 @@ from coordinator.core.core import INTERNAL, Core
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.notes import Cause, origin_of_client
 from coordinator.records.records import Note
+from protocol.messages.groups import OffsetChange
 from protocol.session import RequestRef
 
 OF_NODE: Final = ""
@@ -27,7 +28,14 @@ def acting_client(core: Core, ref: RequestRef, actor: str, actor_host: str) -> C
 
 
 def note_admin(
-    core: Core, ref: RequestRef, cause: Cause, act: str, detail: str, moment: Moment, group_id: str = OF_NODE
+    core: Core,
+    ref: RequestRef,
+    cause: Cause,
+    act: str,
+    detail: str,
+    moment: Moment,
+    group_id: str = OF_NODE,
+    changes: tuple[OffsetChange, ...] = (),
 ) -> None:
     """Note that a client has done the act; `detail` says to what. What the process does of its own accord is no act."""
     if ref.connection == INTERNAL and ref.number not in core.callers:
@@ -46,5 +54,6 @@ def note_admin(
         wall_ms=moment.wall_ms,
         origin=origin_of_client(client),
         act=act,
+        changes=changes,
     )
     shard.append_notes([note], moment)

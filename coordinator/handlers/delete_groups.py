@@ -6,20 +6,29 @@ its offsets or joins it. A crash in between leaves an Empty group with the rest 
 would: the request was not answered.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from itertools import islice
+from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.core.admission import admit, admit_to_shard, admit_write
 from coordinator.core.core import Core
+from coordinator.facts.admin_notes import note_admin
+from coordinator.facts.commit_notes import MOST_CHANGES
 from coordinator.groups.classic.events import Deleted, GroupDeleted
+from coordinator.groups.classic.notes import Cause
 from coordinator.runtime.group import Group, GroupKind
+from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
 from coordinator.runtime.outbox import Awaited
 from coordinator.runtime.shard import Shard
 from coordinator.runtime.slices import BLOCKED, Served, Work
 from protocol.errors import ErrorCode
-from protocol.messages.groups import DeletedGroup, DeleteGroups, DeleteGroupsReply
+from protocol.messages.groups import DeletedGroup, DeleteGroups, DeleteGroupsReply, OffsetChange
 from protocol.session import RequestRef
+from protocol.words import counted
 
+_MOST_KEPT: Final = 20_000
+"""Offsets that the notes of one request name: many groups may be deleted at once, and the journal is bounded."""
 BATCH_OFFSETS = 500
 """Offsets deleted in one batch; a group with no more is deleted together with them."""
 _WORK_A_GROUP, _WORK_AN_OFFSET = 40, 5
@@ -28,7 +37,21 @@ _BATCH_BYTES = 64 * 1024
 _BUSY_BYTES = 4 * 1024 * 1024
 """Unflushed bytes from which the disk counts as behind: other clients' requests come first then."""
 
-OffsetDeletion = Generator[int, Moment, tuple[ErrorCode, int, Moment]]
+OffsetDeletion = Generator[int, Moment, tuple[ErrorCode, Moment]]
+
+
+class _Gone:
+    """Deleted offsets of a group: their number, and the first `limit` of them with their values, for the note."""
+
+    def __init__(self, limit: int) -> None:
+        self.count = 0
+        self.first: list[OffsetChange] = []
+        self._limit = limit
+
+    def add(self, topic: str, partitions: Mapping[int, OffsetAndMetadata]) -> None:
+        self.count += len(partitions)
+        some = islice(partitions.items(), self._limit - len(self.first))
+        self.first += [OffsetChange(topic, partition, kept.offset) for partition, kept in some]
 
 
 def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Moment) -> None:
@@ -39,17 +62,22 @@ def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Mo
 def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
     moment = yield 0
     results, awaited = [], Awaited()
+    kept = 0
     for group_id in dict.fromkeys(message.groups_names):
         shard, group = core.find(group_id)
         error = admit(core, group_id, may_be_empty=True) or admit_write(core)
         is_admitted = not error
-        work, deleted = _WORK_A_GROUP + _WORK_AN_OFFSET * min(shard.offsets.count_of(group_id), BATCH_OFFSETS), 0
+        work = _WORK_A_GROUP + _WORK_AN_OFFSET * min(shard.offsets.count_of(group_id), BATCH_OFFSETS)
+        gone = _Gone(min(MOST_CHANGES, _MOST_KEPT - kept))
         if not error and group is not None and _is_large(shard, group):
             shard.deleting.add(group_id)
-            error, deleted, moment = yield from _delete_offsets(core, shard, group_id, moment)
+            error, moment = yield from _delete_offsets(core, shard, group_id, gone, moment)
             shard.deleting.discard(group_id)
         if not error:
-            error = _delete(core, ref, group_id, deleted, moment)
+            error = _delete(core, ref, group_id, gone, moment)
+        elif gone.count:
+            _note_offsets(core, ref, group_id, gone, moment)
+        kept += len(gone.first)
         results.append(DeletedGroup(group_id, error))
         if is_admitted:
             awaited.add_group(shard.outbox, group_id)
@@ -62,25 +90,27 @@ def _is_large(shard: Shard, group: Group) -> bool:
     return group.is_empty and shard.offsets.count_of(group.group_id) > BATCH_OFFSETS
 
 
-def _delete_offsets(core: Core, shard: Shard, group_id: str, moment: Moment) -> OffsetDeletion:
-    """Delete all offsets of the group. Yields the cost of each piece; returns the error, the number deleted, and the
-    moment at which it ended."""
-    offsets, deleted = shard.offsets, 0
+def _delete_offsets(core: Core, shard: Shard, group_id: str, gone: _Gone, moment: Moment) -> OffsetDeletion:
+    """Delete all offsets of the group, and add them to `gone`. Yields the cost of each piece; returns the error, and
+    the moment at which it ended."""
+    offsets = shard.offsets
     for topic in list(offsets.topics(group_id)):
         partitions = list(offsets.topics(group_id).get(topic, ()))
         for at in range(0, len(partitions), BATCH_OFFSETS):
             while _must_wait(core):
                 moment = yield BLOCKED
             if refused := admit_to_shard(shard):
-                return refused, deleted, moment
+                return refused, moment
             there = offsets.topics(group_id).get(topic, {})
-            some = [partition for partition in partitions[at : at + BATCH_OFFSETS] if partition in there]
-            failed = shard.delete_offsets_of(group_id, topic, some, moment) if some else None
+            some = {
+                partition: there[partition] for partition in partitions[at : at + BATCH_OFFSETS] if partition in there
+            }
+            failed = shard.delete_offsets_of(group_id, topic, list(some), moment) if some else None
             if failed is not None:
-                return failed, deleted, moment
-            deleted += len(some)
+                return failed, moment
+            gone.add(topic, some)
             moment = yield _WORK_A_GROUP + _WORK_AN_OFFSET * len(some)
-    return ErrorCode.NONE, deleted, moment
+    return ErrorCode.NONE, moment
 
 
 def _must_wait(core: Core) -> bool:
@@ -89,15 +119,29 @@ def _must_wait(core: Core) -> bool:
     return not store.disk_full and (store.position - store.flushed > _BUSY_BYTES or store.should_wait(_BATCH_BYTES))
 
 
-def _delete(core: Core, ref: RequestRef, group_id: str, deleted: int, moment: Moment) -> ErrorCode:
-    """Delete the group with its remaining offsets; `deleted` offsets are deleted already."""
+def _delete(core: Core, ref: RequestRef, group_id: str, gone: _Gone, moment: Moment) -> ErrorCode:
+    """Delete the group with its remaining offsets; those in `gone` are deleted already."""
     shard, group = core.find(group_id)
     if group is None:
-        return ErrorCode.NONE if deleted else ErrorCode.GROUP_ID_NOT_FOUND  # it has expired meanwhile
+        if not gone.count:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        _note_offsets(core, ref, group_id, gone, moment)  # the group has expired meanwhile
+        return ErrorCode.NONE
     if group.kind is not GroupKind.CLASSIC and not group.is_empty:
         return ErrorCode.NON_EMPTY_GROUP
     offsets = tuple(shard.offsets.partitions(group_id))
-    answers = shard.run(group, Deleted(ref, group_id, offsets, deleted, core.sender(ref)), moment)
+    already_deleted = gone.count
+    if group.is_empty:
+        for topic, partitions in shard.offsets.topics(group_id).items():
+            gone.add(topic, partitions)
+    deleted = Deleted(ref, group_id, offsets, already_deleted, core.sender(ref), tuple(gone.first))
+    answers = shard.run(group, deleted, moment)
     verdicts = [answer.reply for answer in answers if isinstance(answer.reply, GroupDeleted)]
     shard.outbox.deliver(group_id, [answer for answer in answers if not isinstance(answer.reply, GroupDeleted)])
     return verdicts[0].error_code
+
+
+def _note_offsets(core: Core, ref: RequestRef, group_id: str, gone: _Gone, moment: Moment) -> None:
+    """Note that offsets are deleted, but not the group."""
+    detail, changes = counted(gone.count, "committed offset"), tuple(gone.first)
+    note_admin(core, ref, Cause.OFFSETS_DELETED, "delete offsets", detail, moment, group_id, changes)

@@ -12,7 +12,15 @@ from coordinator.http.routing.route import HttpRoute, Names
 from coordinator.http.shapes import Json
 from diagnosis.assignments import Key
 from diagnosis.gathering import EARLIEST, LATEST
-from diagnosis.offset_plan import PlannedOffset, Target, changes, make_plan, parse_act_id, reversed_changes
+from diagnosis.offset_plan import (
+    PlannedOffset,
+    Target,
+    changes,
+    make_plan,
+    parse_act_id,
+    possible_changes,
+    reversed_changes,
+)
 from protocol.messages.groups import (
     ApplyOffsets,
     DescribedMember,
@@ -106,7 +114,8 @@ class SurgeryPages:
         return await self._apply(names["group"], changes(wanted.plan), wanted.act, host)
 
     async def undo(self, names: Names, body: bytes, host: str) -> Json:
-        """Undo a change, by its id GROUP:NUMBER, where the offsets are as it left them."""
+        """Undo a change, by its id GROUP:NUMBER, if the offsets are as it left them. Partitions that no longer exist
+        are left out, and counted."""
         found = parse_act_id(names["id"])
         if found is None:
             raise Problem(_INVALID, f"{names['id'][:80]!r} is no id: it is GROUP:NUMBER")
@@ -114,7 +123,13 @@ class SurgeryPages:
         notes = (await self._ask.notes(group_id, number - 1, 1)).notes
         if not notes or notes[0].number != number or not notes[0].changes:
             raise Problem(_NO_SUCH_ACT, f"group {group_id!r} has no act {number} that changed offsets")
-        return await self._apply(group_id, reversed_changes(notes[0].changes), "undo", host)
+        wanted = reversed_changes(notes[0].changes)
+        counts = await self._ask.partition_counts({one.topic for one in wanted})
+        possible = possible_changes(wanted, lambda topic, partition: partition < counts.get(topic, 0))
+        if not possible:
+            raise Problem(_NO_SUCH_ACT, "none of the partitions of this change exists any more")
+        done = await self._apply(group_id, possible, "undo", host)
+        return done | {"left_out": len(wanted) - len(possible)}
 
     async def evict(self, names: Names, body: bytes, host: str) -> Json:
         """Remove members at once, as if they had left. One that is alive joins again. They may be another principal's,
@@ -272,7 +287,7 @@ SURGERY_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "/v1/undo/{id}",
         SurgeryPages.undo,
         "Undo a change of offsets.",
-        schemas.CHANGED,
+        schemas.UNDONE,
         refusals=(404, 409),
         method="POST",
     ),

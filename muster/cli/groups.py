@@ -130,7 +130,11 @@ def delete(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete groups that have no members, with all offsets they have committed."""
+    """Delete groups that have no members, with all offsets they have committed.
+
+    musterd keeps up to 2,000 of a group's deleted offsets: `muster audit` shows the id by which `muster undo` restores
+    them.
+    """
     results: list[DeletedGroup] = []
     try:
         with reaching(ctx, bootstrap) as cluster:

@@ -10,10 +10,17 @@ from aiohttp.test_utils import TestClient, TestServer
 from coordinator.http.app import make_app
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.groups import LeaveGroup, ListAudit, ReportedFact
+from protocol.messages.groups import DeleteGroups, LeaveGroup, ListAudit, ReportedFact
 from protocol.messages.node import ErrorReply
-from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteReply,
+)
 from protocol.messages.reports import DrainMembers, ReportMember
+from protocol.messages.topics import DeletableTopic, DeleteTopics
 from tests.node.operated import DiagnosisRig
 from tests.node.test_apply_offsets import OPERATOR, offsets
 from tests.node.test_audit import commit
@@ -61,6 +68,25 @@ async def test_a_plan_is_applied_and_undone(client: TestClient[Any, Any], rig: D
     (audit,) = rig.ask(OPERATOR, ListAudit())
     acts = [(one.note.act, one.note.origin.client_host) for one in audit.notes]  # type: ignore[attr-defined]
     assert acts == [("reset", "/127.0.0.1"), ("undo", "/127.0.0.1")]
+
+
+async def test_an_undo_leaves_out_what_no_longer_exists(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.make_topic("gone", 2)
+    for topic, number in (("orders", 4), ("gone", 2)):
+        parts = tuple(OffsetCommitPartition(partition, 7) for partition in range(number))
+        rig.ask(OPERATOR, OffsetCommit("h", (OffsetCommitTopic(topic, parts),)))
+    rig.ask(OPERATOR, DeleteGroups(("h",)))
+    rig.ask(OPERATOR, DeleteTopics((DeletableTopic("gone"),)))
+    rig.wait(1_000)
+    rig.heard(OPERATOR)
+    (audit,) = rig.ask(OPERATOR, ListAudit())
+    (number,) = [one.note.number for one in audit.notes if one.note.act == "delete group"]  # type: ignore[attr-defined]
+
+    done = await post(client, f"/v1/undo/h:{number}")
+
+    assert (done["changed"], done["left_out"]) == (4, 2)
+    kept = rig.node.core.find("h")[0].offsets.topics("h")
+    assert {topic: sorted(partitions) for topic, partitions in kept.items()} == {"orders": [0, 1, 2, 3]}
 
 
 async def test_a_live_group_is_refused_by_its_members(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from coordinator.handlers import delete_groups
 from diagnosis.offset_plan import reversed_changes
 from diagnosis.problem import Kind
 from protocol.messages import Message
 from protocol.messages.groups import (
     ApplyOffsets,
     DeleteGroups,
+    DeleteGroupsReply,
     LeaveGroup,
     LeavingMember,
     ListAudit,
@@ -71,7 +73,7 @@ GONE: tuple[Message, str, str, Any] = (
     DeleteGroups(("g",)),
     "delete group",
     "with 2 committed offsets, by stranger at 10.9.9.9",
-    [],
+    [(0, 9, -1), (1, 4, -1)],
 )
 
 
@@ -91,6 +93,31 @@ def test_a_strangers_act_names_its_address(rig: DiagnosisRig, done: tuple[Messag
         51_515,
     )
     assert [(one.partition_index, one.previous_offset, one.offset) for one in note.changes] == changes
+
+
+@pytest.mark.parametrize(("number", "limit"), [(2, 2_000), (1_200, 2_000), (1_200, 900)])
+def test_the_offsets_of_a_deleted_group_are_restored(
+    rig: DiagnosisRig, number: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to the limit of a note, whether they are deleted at once or in slices."""
+    monkeypatch.setattr(delete_groups, "MOST_CHANGES", limit)
+    rig.make_topic("wide", number)
+    parts = tuple(OffsetCommitPartition(partition, partition + 5) for partition in range(number))
+    for start in range(0, number, 500):
+        rig.ask(STRANGER, OffsetCommit("h", (OffsetCommitTopic("wide", parts[start : start + 500]),)))
+    replies = rig.ask(STRANGER, DeleteGroups(("h",)))
+    while not any(isinstance(one, DeleteGroupsReply) for one in replies):
+        rig.wait(100)
+        replies += rig.heard(STRANGER)
+    (note,) = [one for one in acts(rig) if one.act == "delete group"]
+    kept = "" if number <= limit else f" (the first {limit} can be restored)"
+    assert note.detail == f"with {number} committed offsets{kept}, by stranger at 10.9.9.9"
+
+    (reply,) = rig.ask(STRANGER, ApplyOffsets("h", reversed_changes(note.changes), "undo"))
+
+    assert reply.number >= 0  # type: ignore[attr-defined]
+    there = rig.node.core.find("h")[0].offsets.topics("h")["wide"]
+    assert {one: offset.offset for one, offset in there.items()} == {one: one + 5 for one in range(min(number, limit))}
 
 
 def test_a_reset_that_names_a_missing_topic_is_noted_for_the_others(rig: DiagnosisRig) -> None:

@@ -279,7 +279,7 @@ def test_a_group_of_many_offsets_goes_a_slice_at_a_time_and_nothing_is_done_with
     assert "g" not in rig.node.core.directory
     assert ask(rig, commit("g", range(1))).topics[0].partitions[0].error_code is NONE
     (note,) = [one for one in ask(rig, ListNotes("g")).notes if one.kind == "admin"]
-    assert note.detail == "with 10000 committed offsets, by (unnamed)"
+    assert note.detail == "with 10000 committed offsets (the first 2000 can be restored), by (unnamed)"
 
 
 def test_a_second_deletion_of_a_group_that_is_being_deleted_is_told_to_try_again() -> None:

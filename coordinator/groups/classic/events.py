@@ -161,13 +161,14 @@ class DeleteOffsets(ClassicEvent):
 
 class Deleted(ClassicEvent):
     """One group of a DeleteGroups. `offsets` are the group's remaining offsets, `already_deleted` the number
-    already deleted."""
+    already deleted. `previous`: the offsets of both that the note keeps."""
 
     ref: RequestRef
     group_id: str
     offsets: tuple[tuple[str, int], ...]
     already_deleted: int = 0
     client: Client | None = None
+    previous: tuple[OffsetChange, ...] = ()
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return GroupDeleted(error_code=error_code)

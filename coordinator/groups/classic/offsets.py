@@ -182,8 +182,11 @@ def _delete(group: ClassicGroup, event: DeleteOffsets, out: Outcome, kept: Abstr
 def delete_group(group: ClassicGroup, event: Deleted, out: Outcome) -> None:
     """Delete an Empty group with its offsets. It is Dead once the tombstone is applied."""
     origin = None if event.client is None else origin_of_client(event.client)
-    detail = f"with {counted(event.already_deleted + len(event.offsets), 'committed offset')}{_by(event.client)}"
-    note(group, out, "admin", Cause.DELETED, "", detail, origin=origin, act="delete group")
+    number = event.already_deleted + len(event.offsets)
+    kept = f" (the first {len(event.previous)} can be restored)" if 0 < len(event.previous) < number else ""
+    detail = f"with {counted(number, 'committed offset')}{kept}{_by(event.client)}"
+    facts = NoteFacts(origin=origin, act="delete group", changes=event.previous)
+    note(group, out, "admin", Cause.DELETED, "", detail, **facts)
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
     _remove(group, out)
     out.reply(event.ref, GroupDeleted())

@@ -21,6 +21,8 @@ LINGER_S: Final = 120.0
 """Time for which events are made after the last follower has disconnected, since it may return for them."""
 _MOST_GROUPS: Final = 20_000
 _NOTES_A_LOOK: Final = 100
+_CHANGES_AN_EVENT: Final = 20
+"""Changed offsets of a note in its event; the note has up to 2,000."""
 
 log = structlog.get_logger()
 
@@ -101,7 +103,8 @@ class Feed:
         last = self._numbers.get(group_id, -1)
         for note in (await self._ask.notes(group_id, last, _NOTES_A_LOOK)).notes:
             if last >= 0 or note.wall_ms >= since_ms:
-                self.events.add("note", group_id, note.wall_ms, msgspec.to_builtins(note))
+                short = msgspec.structs.replace(note, changes=note.changes[:_CHANGES_AN_EVENT])
+                self.events.add("note", group_id, note.wall_ms, msgspec.to_builtins(short))
             self._numbers[group_id] = note.number
         if group_id in self._numbers:
             self._numbers.move_to_end(group_id)

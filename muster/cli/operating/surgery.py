@@ -1,15 +1,17 @@
 """`muster groups reset`, `delete-offsets`, `evict` and `muster undo`: changes that can be undone."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from diagnosis.offset_plan import PlannedOffset, Target, parse_act_id, reversed_changes
+from diagnosis.offset_plan import PlannedOffset, Target, parse_act_id, possible_changes, reversed_changes
 from diagnosis.people import client_of
-from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group
+from membership.topic_partition import TopicPartition
+from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group, partitions_of
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
@@ -32,6 +34,7 @@ from protocol.messages.groups import (
     ListNotesReply,
     OffsetChange,
 )
+from protocol.words import counted
 
 Execute = Annotated[bool, typer.Option("--execute", help="Apply the plan; default: only show it.")]
 Topics = Annotated[
@@ -130,18 +133,22 @@ def undo(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a change of offsets that have not changed since."""
+    """Undo a change of offsets that have not changed since; partitions that no longer exist are left out."""
     found = parse_act_id(act)
     if found is None:
         raise typer.BadParameter(f"{act[:80]!r} is no id: it is GROUP:NUMBER", param_hint="ID")
     group, number = found
     with reaching(ctx, bootstrap) as cluster:
-        made = _changes_of(cluster, group, number)
-        planned = [
-            PlannedOffset(c.topic, c.partition_index, c.previous_offset, c.offset) for c in reversed_changes(made)
-        ]
+        wanted = reversed_changes(_changes_of(cluster, group, number))
+        existing = partitions_of(cluster, {one.topic for one in wanted})
+        possible = possible_changes(wanted, lambda topic, partition: TopicPartition(topic, partition) in existing)
+        if not possible:
+            raise NotFound(f"none of the partitions of {act[:80]!r} exists any more")
+        planned = [PlannedOffset(c.topic, c.partition_index, c.previous_offset, c.offset) for c in possible]
         done = carry_out(ctx, cluster, bootstrap, group, planned, "undo") if execute else None
     show_plan(group, planned, done, execute=execute, as_json=as_json)
+    if left_out := len(wanted) - len(possible):
+        print(f"Left out, since they no longer exist: {counted(left_out, 'partition')}.", file=sys.stderr)
 
 
 def _changes_of(cluster: ClusterClient, group: str, number: int) -> tuple[OffsetChange, ...]:
