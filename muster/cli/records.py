@@ -1,6 +1,7 @@
 """`muster produce TOPIC` and `muster consume TOPIC`."""
 
 import base64
+import enum
 import json
 import sys
 import time
@@ -30,6 +31,15 @@ _POLL_S = 0.5
 _MOST_A_POLL = 500
 _COMMIT_S = 60.0
 _COMMIT_TRY_S = 2.0
+
+
+class GroupProtocolChoice(enum.StrEnum):
+    """Values of `--group-protocol`, those of the client's `group_protocol`."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    AUTO = "auto"
+
 
 Records = Generator[list[ConsumerRecord], None, None]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
@@ -114,6 +124,12 @@ def consume(
     group: Annotated[
         str | None, typer.Option(metavar="GROUP", help="Read as a member of this group, and commit to it.")
     ] = None,
+    group_protocol: Annotated[
+        GroupProtocolChoice | None,
+        typer.Option(
+            help="With --group: who assigns: members (classic), the coordinator (consumer), or that if it can."
+        ),
+    ] = None,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Without a group: begin with the oldest record.")
     ] = False,
@@ -134,6 +150,8 @@ def consume(
     if group is not None and from_beginning:
         why = "is for reading without a group: a group goes on from its offsets, and begins with the oldest record"
         raise typer.BadParameter(why, param_hint="--from-beginning")
+    if group is None and group_protocol is not None:
+        raise typer.BadParameter("is for members of a group: name it by --group", param_hint="--group-protocol")
     out = sys.stdout.buffer
     troubles = _Troubles()
     with reaching_topics(ctx, bootstrap) as cluster:
@@ -141,7 +159,8 @@ def consume(
         if group is None:
             found = _few(_read(cluster, topic, from_beginning, timeout_s, troubles), most)
         else:
-            found = _read_as_member(servers(ctx, bootstrap), topic, group, timeout_s, most, troubles)
+            protocol = group_protocol or GroupProtocolChoice.CLASSIC
+            found = _read_as_member(servers(ctx, bootstrap), topic, group, protocol, timeout_s, most, troubles)
         with closing(found):
             for records in found:
                 for record in records:
@@ -246,7 +265,13 @@ def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
 
 
 def _read_as_member(
-    where: Servers, topic: str, group: str, timeout_s: float | None, most: int | None, troubles: _Troubles
+    where: Servers,
+    topic: str,
+    group: str,
+    group_protocol: GroupProtocolChoice,
+    timeout_s: float | None,
+    most: int | None,
+    troubles: _Troubles,
 ) -> Records:
     """Read the partitions that the group assigns to this member. A list of records is committed after it was processed:
     before the next one, and at the end.
@@ -259,6 +284,7 @@ def _read_as_member(
         enable_auto_commit=False,
         max_poll_records=min(_MOST_A_POLL, most or _MOST_A_POLL),
         client_id="muster-cli",
+        group_protocol=group_protocol.value,
         security=where.security,
         broker_security=where.broker_security,
     )

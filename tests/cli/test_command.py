@@ -38,6 +38,8 @@ def test_where_the_node_is_comes_from_the_nearest_word(shell: Shell, node: FakeN
         ("explain", "g", "--limit", "0"),
         ("consume", "t", "--max", "0"),
         ("consume", "t", "--group", "g", "--from-beginning"),
+        ("consume", "t", "--group-protocol", "consumer"),
+        ("consume", "t", "--group", "g", "--group-protocol", "streams"),
         ("groups", "delete"),
         ("produce", "t", "--key-separator", ""),
         ("produce", "t", "--file", "there-is-no-such-file"),

@@ -108,6 +108,32 @@ def test_a_group_can_be_deleted_once_its_members_have_left(shell: Shell) -> None
     assert shell.run("consume", "old", "--group", "done", "--max", "1")[0] == "1\n"
 
 
+def test_undo_restores_the_offsets_of_a_deleted_group(shell: Shell) -> None:
+    shell.run("topics", "create", "ledger", "--partitions", "1")
+    shell.run("produce", "ledger", typed="".join(f"{n}\n" for n in range(5)))
+    shell.run("consume", "ledger", "--group", "books", "--max", "2")
+    shell.run("groups", "delete", "books")
+
+    (deleted,) = [one for one in shell.json("audit") if one["act"] == "delete group" and one["group_id"] == "books"]
+    shell.run("undo", deleted["id"])
+
+    assert shell.json("groups", "describe", "books")["total_lag"] == 3
+    assert shell.run("consume", "ledger", "--group", "books", "--max", "1")[0] == "2\n"
+
+
+def test_a_member_of_a_group_that_the_coordinator_balances(shell: Shell) -> None:
+    shell.run("topics", "create", "driven", "--partitions", "2")
+    shell.run("produce", "driven", typed="1\n")
+    with shell.start("consume", "driven", "--group", "kip", "--group-protocol", "consumer") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        page = shell.json("groups", "describe", "kip")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=100)
+    assert [one["group_protocol"] for one in page["members"]] == ["consumer"]
+    assert page["target_epoch"] == page["generation_id"] and page["state_since"] is not None
+
+
 def test_ctrl_c_ends_a_member_quietly_and_takes_it_out_of_its_group(shell: Shell) -> None:
     shell.run("topics", "create", "quiet", "--partitions", "2")
     with shell.start("consume", "quiet", "--group", "watchers") as process:
