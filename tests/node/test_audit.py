@@ -7,9 +7,11 @@ import pytest
 from coordinator.handlers import delete_groups
 from diagnosis.offset_plan import reversed_changes
 from diagnosis.problem import Kind
+from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
     ApplyOffsets,
+    DeletedGroup,
     DeleteGroups,
     DeleteGroupsReply,
     LeaveGroup,
@@ -118,6 +120,28 @@ def test_the_offsets_of_a_deleted_group_are_restored(
     assert reply.number >= 0  # type: ignore[attr-defined]
     there = rig.node.core.find("h")[0].offsets.topics("h")["wide"]
     assert {one: offset.offset for one, offset in there.items()} == {one: one + 5 for one in range(min(number, limit))}
+
+
+def test_a_deletion_that_fails_midway_names_what_is_gone(rig: DiagnosisRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.make_topic("wide", 1_200)
+    parts = tuple(OffsetCommitPartition(partition, partition + 5) for partition in range(1_200))
+    rig.ask(STRANGER, OffsetCommit("h", (OffsetCommitTopic("wide", parts),)))
+    allowed = iter([ErrorCode.NONE, ErrorCode.NONE])
+    monkeypatch.setattr(delete_groups, "admit_to_shard", lambda _: next(allowed, ErrorCode.KAFKA_STORAGE_ERROR))
+
+    replies = rig.ask(STRANGER, DeleteGroups(("h",)))
+    while not any(isinstance(one, DeleteGroupsReply) for one in replies):
+        rig.wait(100)
+        replies += rig.heard(STRANGER)
+
+    assert replies[-1].results == (DeletedGroup("h", ErrorCode.KAFKA_STORAGE_ERROR),)  # type: ignore[attr-defined]
+    (note,) = [one for one in acts(rig) if one.changes and one.changes[0].topic == "wide"]
+    assert (note.act, note.detail) == ("delete offsets", "1000 committed offsets, by stranger at 10.9.9.9")
+    assert len(note.changes) == 1_000
+    assert rig.node.core.find("h")[0].offsets.count_of("h") == 200
+    (reply,) = rig.ask(STRANGER, ApplyOffsets("h", reversed_changes(note.changes), "undo"))
+    assert reply.number >= 0  # type: ignore[attr-defined]
+    assert rig.node.core.find("h")[0].offsets.count_of("h") == 1_200
 
 
 def test_a_reset_that_names_a_missing_topic_is_noted_for_the_others(rig: DiagnosisRig) -> None:
