@@ -44,9 +44,15 @@ _UNKNOWN_IF_EMPTY: Final = frozenset(
 
 
 def known_facts(message: msgspec.Struct, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """Return the fields of the message; null for those that are unknown."""
+    """Return the fields of the message; null for those that are unknown. Hosts have no leading slash."""
     fields = msgspec.structs.asdict(message)
-    return {name: None if _is_unknown(name, value) else value for name, value in fields.items() if name not in without}
+    return {name: _known(name, value) for name, value in fields.items() if name not in without}
+
+
+def _known(name: str, value: Any) -> Any:
+    if _is_unknown(name, value):
+        return None
+    return value.removeprefix("/") if name == "client_host" else value  # as Java writes addresses
 
 
 def _is_unknown(name: str, value: Any) -> bool:

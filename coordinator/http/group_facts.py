@@ -23,7 +23,6 @@ def group_page(group: DescribedGroup) -> Json:
 
 def _member(group: DescribedGroup, member: DescribedMember) -> Json:
     page = known_facts(member, without=_BYTES)
-    page["client_host"] = member.client_host.lstrip("/")
     page["reported"] = {one.name: one.text for one in member.reported}
     page["partitions"] = _partitions(group, member.member_assignment)
     if group.target_epoch < 0:

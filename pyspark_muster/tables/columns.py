@@ -8,7 +8,7 @@ TableName = Literal["commits", "ends", "groups", "notes", "topics"]
 _PARTITIONS = "array<struct<topic:string,partition:int>>"
 _MEMBER = (
     "struct<member:string,instance:string,client:string,host:string,principal:string,software:string,"
-    f"session_timeout_ms:int,topics:array<string>,partitions:{_PARTITIONS}>"
+    f"session_timeout_ms:int,group_protocol:string,epoch:int,topics:array<string>,partitions:{_PARTITIONS}>"
 )
 _CHANGE = "struct<topic:string,partition:int,previous_offset:bigint,offset:bigint>"
 

@@ -196,6 +196,15 @@ def test_groups_have_their_members_with_what_they_hold(node: FakeNode) -> None:
     assert (second["instance"], second["partitions"]) == ("box-2", [])  # its bytes are no assignment
 
 
+def test_members_of_a_group_that_the_coordinator_balances_have_epochs(node: FakeNode) -> None:
+    group = node.groups["orders"]
+    driven = replace(group.members[0], group_protocol="consumer", member_epoch=3, client_host="/10.0.0.1")
+    node.groups["orders"] = replace(group, members=(driven, group.members[1]), target_epoch=4)
+    first, second = rows("groups")[0]["members"]
+    assert (first["host"], first["group_protocol"], first["epoch"]) == ("10.0.0.1", "consumer", 3)
+    assert (second["group_protocol"], second["epoch"]) == (None, None)
+
+
 def test_notes_have_what_happened_in_fields(node: FakeNode) -> None:
     node.notes["orders"] = (
         ListedNote(
