@@ -67,7 +67,7 @@ class Comparison:
         self._owed_join = [False] * GROUPS
         self._unmatched = [False] * GROUPS
         self._went_classic = [False] * GROUPS
-        self._had_pattern = [False] * GROUPS
+        self._is_uneven = [False] * GROUPS
         self._owing: set[tuple[int, str]] = set()  # that have a step to take
         self._told_to_join: set[tuple[int, str]] = set()
         self._have_synced: set[tuple[int, str]] = set()
@@ -158,7 +158,7 @@ class Comparison:
             owed_join=self._owed_join[group],
             unmatched=self._unmatched[group],
             went_classic=self._went_classic[group],
-            had_pattern=self._had_pattern[group],
+            is_uneven=self._is_uneven[group],
             owes_step=any(group == one for one, _ in self._owing),
             assignors=frozenset(self._assignors[group]),
         )
@@ -209,7 +209,7 @@ class Comparison:
         self._went_over[group] |= (group, member_id) in self._owing
         self._joined_again.discard((group, member_id))
         assert isinstance(request, ConsumerGroupHeartbeat)
-        self._had_pattern[group] |= bool(request.subscribed_topic_regex)
+        self._is_uneven[group] |= bool(request.subscribed_topic_regex) or request.subscribed_topic_names == ()
         self._by_heartbeat.add((group, member_id))
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:

@@ -20,7 +20,8 @@ class Facts(NamedTuple):
     of such a group joined again after it had synced, and has not synced since. `owed_join`: a member had to join again,
     and did so when the group was classic. `unmatched`: a member has changed to a pattern that matches no topic.
     `went_classic`: the last member of the consumer protocol has joined by a JoinGroup under its own id. `owes_step`: a
-    classic member has to sync, or to join again. `had_pattern`: a member has subscribed to a pattern.
+    classic member has to sync, or to join again. `is_uneven`: a member has subscribed to a pattern, or to
+    nothing.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -44,7 +45,7 @@ class Facts(NamedTuple):
     unmatched: bool = False
     went_classic: bool = False
     owes_step: bool = False
-    had_pattern: bool = False
+    is_uneven: bool = False
     assignors: frozenset[str] = frozenset()
 
     @property

@@ -34,6 +34,7 @@ SILENCE_S = 3.0
 """After this a server is not slow: it does not answer."""
 SPREADING_S, RESOLVING_S = 0.1, 0.03
 """Time that a setting takes to hold in all of a broker that shows it, and a pattern to be looked up, mostly."""
+_INTERVAL = "heartbeat_interval_ms"
 
 
 class Outcome(NamedTuple):
@@ -66,6 +67,7 @@ class Player:
         self._open: list[Exchange] = []
         self._changed = asyncio.Event()
         self._tick_began = 0.0
+        self._configures = False
         self._has_patterns = any(profile.regex is not None for profile in history.profiles)
         self._instances: list[set[str]] = [set() for _ in range(GROUPS)]
         self._comparison = Comparison(history.profiles, self._sides, unique, rules)
@@ -106,7 +108,12 @@ class Player:
         took = asyncio.get_running_loop().time() - self._tick_began
         if took > WINDOW * TICK_S and not self._has_silence:
             raise Late
+        self._configures = any(isinstance(one.ask, Configure) for one in self._open) or (
+            self._configures and not isinstance(step, Wait)
+        )
         may_go_on = self._comparison.compare(number, self._open)
+        if self._configures and any(one.unlike.path == _INTERVAL for one in self._comparison.seen):
+            raise Late  # a broker shows a setting before its groups have it
         self._open = [one for one in self._open if one.answers == [None, None]]
         return may_go_on
 

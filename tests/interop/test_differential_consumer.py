@@ -35,6 +35,7 @@ from interop.differential.steps import (
     Ask,
     Beat,
     Commit,
+    Delete,
     DeleteOffsets,
     Describe,
     Find,
@@ -239,9 +240,9 @@ PARKED = Case(
     JOIN, Unlike("the answer", "NONE", UNANSWERED), {"error_code": "NONE", "generation_id": 4}, UNANSWERED, Facts()
 )
 CASES: Mapping[str, tuple[Case, Case]] = {
-    "a pattern comes or goes while a target is due": (
-        case(BEAT, "assignment.topic_partitions", [], [{}], had_pattern=True),
-        case(BEAT, "member_epoch", 4, 5, had_pattern=True),
+    "a pattern, or a member without topics, comes or goes while a target is due": (
+        case(BEAT, "assignment.topic_partitions", [], [{}], is_uneven=True),
+        case(BEAT, "member_epoch", 4, 5, is_uneven=True),
     ),
     "partitions reported on a connection older than the one of the member's last heartbeat": (
         case(MemberBeat(version=1, who=Who.OTHER, owned=Owned.SOME), "member_epoch", 7, 6),
@@ -420,6 +421,26 @@ def kept(*names: str) -> list[dict[str, str]]:
             "a member that goes over to the consumer protocol before it has synced, or joined again",
             whole(Sync(version=4), "ILLEGAL_GENERATION", "NONE", went_over=True),
             whole(Sync(version=4), "ILLEGAL_GENERATION", "NONE"),
+        ),
+        (
+            "sessions of the last member that the coordinator balances and of a classic one end together",
+            whole(Sync(version=5), "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", owes_step=True, balanced=True),
+            whole(Sync(version=5), "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", balanced=True),
+        ),
+        (
+            "sessions of the last member that the coordinator balances and of a classic one end together",
+            whole(BEAT, "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND", owes_step=True, balanced=True),
+            whole(BEAT, "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND", owes_step=True),
+        ),
+        (
+            "a refused JoinGroup to a group without members",
+            whole(DeleteOffsets(version=0), "GROUP_ID_NOT_FOUND", "NONE", refused_join=True),
+            whole(DeleteOffsets(version=0), "GROUP_ID_NOT_FOUND", "NONE"),
+        ),
+        (
+            "a member that goes over to the consumer protocol before it has synced, or joined again",
+            whole(Delete(version=1), "NONE", "NON_EMPTY_GROUP", went_over=True),
+            whole(Delete(version=1), "NONE", "NON_EMPTY_GROUP"),
         ),
     ],
 )

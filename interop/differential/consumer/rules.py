@@ -13,7 +13,7 @@ from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ProtocolViolation
 
 _MADE_ID = re.compile(r"[\w-]{22}")
-_TELL_EPOCHS = (MemberBeat, DescribeMembers, List, DeleteOffsets, Sync, Beat)
+_TELL_EPOCHS = (MemberBeat, DescribeMembers, List, Delete, DeleteOffsets, Sync, Beat)
 _TELL_SHARES = (MemberBeat, DescribeMembers, Sync, Join, Describe)
 _ASSIGNED = (
     "assignment",
@@ -79,7 +79,13 @@ def _sessions_end_together(case: Case) -> bool:
         kept = [{one["member_id"] for one in members} for members in (case.unlike.kafka, case.unlike.muster)]
         return kept[0] < kept[1] or kept[1] < kept[0]
     told = {_error(case.kafka), _error(case.muster)}
-    return isinstance(case.ask, Beat | Sync) and told == {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}
+    if told == {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}:
+        return isinstance(case.ask, Beat | Sync)
+    # The time of a classic member that has to sync may end with that session, too.
+    is_classic_for_one = (isinstance(case.ask, Sync) and told == {"UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"}) or (
+        isinstance(case.ask, MemberBeat) and told == {"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"}
+    )
+    return is_classic_for_one and case.facts.owes_step and case.facts.balanced
 
 
 def _order_of_topics(case: Case) -> bool:
@@ -104,7 +110,7 @@ def _unreadable(case: Case) -> bool:
 
 def _forgotten_by_join(case: Case) -> bool:
     is_about_epochs = case.unlike.path in {"member_epoch", "groups.group_epoch", "groups.assignment_epoch"}
-    is_of_none = isinstance(case.ask, MemberBeat | DescribeMembers | Delete) and (
+    is_of_none = isinstance(case.ask, MemberBeat | DescribeMembers | Delete | DeleteOffsets) and (
         case.unlike.kafka == "GROUP_ID_NOT_FOUND"
     )
     return case.facts.refused_join and (is_about_epochs or is_of_none or isinstance(case.ask, List))
@@ -166,7 +172,7 @@ def _fetch_without_member(case: Case) -> bool:
 def _patterns_come_and_go(case: Case) -> bool:
     is_about_shares = isinstance(case.ask, _TELL_SHARES) and "assignment" in case.unlike.path
     epochs = [one.get("member_epoch") if isinstance(one, dict) else None for one in (case.kafka, case.muster)]
-    return is_about_shares and epochs[0] == epochs[1] and case.facts.had_pattern
+    return is_about_shares and epochs[0] == epochs[1] and case.facts.is_uneven
 
 
 def _late_by_another(case: Case) -> bool:
@@ -302,8 +308,9 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         ends=True,
     ),
     Rule(
-        "a pattern comes or goes while a target is due",
-        "whether subscriptions are alike decides the assignor's order; Kafka still counts those of before: as even",
+        "a pattern, or a member without topics, comes or goes while a target is due",
+        "whether subscriptions are alike decides how the assignor deals out; Kafka still counts those of before: as "
+        "even, so a member without topics may get partitions",
         _patterns_come_and_go,
         ends=True,
     ),
@@ -322,5 +329,6 @@ CONSUMER_RULES: tuple[Rule, ...] = (
         "a heartbeat on another connection than the one on which its member was told its assignment",
         "musterd tells it again: the other heartbeat may have come late, and its reply is lost",
         _told_again,
+        ends=True,
     ),
 )
