@@ -429,6 +429,11 @@ def kept(*names: str) -> list[dict[str, str]]:
         ),
         (
             "sessions of the last member that the coordinator balances and of a classic one end together",
+            case(MemberFetch(version=9), "groups.error_code", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", balanced=True),
+            case(MemberFetch(version=9), "groups.error_code", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"),
+        ),
+        (
+            "sessions of the last member that the coordinator balances and of a classic one end together",
             whole(BEAT, "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND", owes_step=True, balanced=True),
             whole(BEAT, "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND", owes_step=True),
         ),

@@ -78,9 +78,9 @@ def _sessions_end_together(case: Case) -> bool:
     if isinstance(case.ask, Describe) and case.unlike.path == "groups.members" and case.facts.balanced:
         kept = [{one["member_id"] for one in members} for members in (case.unlike.kafka, case.unlike.muster)]
         return kept[0] < kept[1] or kept[1] < kept[0]
-    told = {_error(case.kafka), _error(case.muster)}
+    told = {str(case.unlike.kafka), str(case.unlike.muster)}
     if told == {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}:
-        return isinstance(case.ask, Beat | Sync)
+        return isinstance(case.ask, Beat | Sync) or (isinstance(case.ask, MemberFetch) and case.facts.balanced)
     # The time of a classic member that has to sync may end with that session, too.
     is_classic_for_one = (isinstance(case.ask, Sync) and told == {"UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"}) or (
         isinstance(case.ask, MemberBeat) and told == {"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"}
