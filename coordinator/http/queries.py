@@ -17,6 +17,7 @@ from coordinator.http.lag.partitions import (
 )
 from diagnosis.assignments import Key, subscribed_topics
 from diagnosis.gathering import Commit, by_topic, commits_of
+from diagnosis.offset_plan import one_note
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -29,6 +30,7 @@ from protocol.messages.balanced import (
 from protocol.messages.groups import (
     ApplyOffsets,
     ApplyOffsetsReply,
+    AuditedNote,
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
@@ -37,7 +39,10 @@ from protocol.messages.groups import (
     LeaveGroup,
     LeaveGroupReply,
     LeftMember,
+    ListAudit,
+    ListAuditReply,
     ListedGroup,
+    ListedNote,
     ListGroups,
     ListGroupsReply,
     ListNotes,
@@ -234,6 +239,18 @@ class Queries:
         reply = await self._answer(ListNotes(group_id, after, limit), ListNotesReply)
         _refuse(reply.error_code)
         return reply
+
+    async def act(self, group_id: str, number: int) -> ListedNote | None:
+        """Return the group's note with this number if it tells of changed offsets; else None."""
+        wanted = one_note(group_id, number)
+        notes = (await self.notes(group_id, wanted.after, wanted.limit)).notes
+        return next((one for one in notes if one.number == number and one.changes), None)
+
+    async def acts(self, since_ms: int) -> Sequence[AuditedNote]:
+        """Return the first acts since a wall time, of groups that may have been deleted meanwhile."""
+        reply = await self._answer(ListAudit(since_ms), ListAuditReply)
+        _refuse(reply.error_code)
+        return reply.notes
 
     async def expiring(self, group_id: str, limit: int, after: Key | None) -> DescribeExpiryReply:
         """Return the expiry of the group's offsets, from the partition after `after` on. Raises Problem if there is no

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from coordinator.groups.hold import LONGEST_MS
-from coordinator.http.queries import Problem, Queries
+from coordinator.http.queries import Problem, Queries, ends_of
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import HttpRoute, Names
 from coordinator.http.shapes import Json
@@ -114,22 +114,20 @@ class SurgeryPages:
         return await self._apply(names["group"], changes(wanted.plan), wanted.act, host)
 
     async def undo(self, names: Names, body: bytes, host: str) -> Json:
-        """Undo a change, by its id GROUP:NUMBER, if the offsets are as it left them. Partitions that no longer exist
-        are left out, and counted."""
+        """Undo a change, by its id GROUP:NUMBER, if the offsets are as it left them. Partitions that no longer exist,
+        or end below their old offset, are left out, and counted."""
         found = parse_act_id(names["id"])
         if found is None:
             raise Problem(_INVALID, f"{names['id'][:80]!r} is no id: it is GROUP:NUMBER")
         group_id, number = found
-        notes = (await self._ask.notes(group_id, number - 1, 1)).notes
-        if not notes or notes[0].number != number or not notes[0].changes:
+        act = await self._ask.act(group_id, number)
+        if act is None:
             raise Problem(_NO_SUCH_ACT, f"group {group_id!r} has no act {number} that changed offsets")
-        wanted = reversed_changes(notes[0].changes)
-        counts = await self._ask.partition_counts({one.topic for one in wanted})
-        possible = possible_changes(wanted, lambda topic, partition: partition < counts.get(topic, 0))
+        wanted = reversed_changes(act.changes)
+        possible = possible_changes(wanted, await self._ends(wanted))
         if not possible:
-            raise Problem(_NO_SUCH_ACT, "none of the partitions of this change exists any more")
-        done = await self._apply(group_id, possible, "undo", host)
-        return done | {"left_out": len(wanted) - len(possible)}
+            raise Problem(_NO_SUCH_ACT, "no partition of this change has its old offset any more")
+        return await self._apply(group_id, possible, "undo", host, left_out=len(wanted) - len(possible))
 
     async def evict(self, names: Names, body: bytes, host: str) -> Json:
         """Remove members at once, as if they had left. One that is alive joins again. They may be another principal's,
@@ -174,17 +172,34 @@ class SurgeryPages:
         left_ms = await self._ask.hold(HoldGroup(group_id, wanted.for_ms, wanted.until_members, "http", host))
         return {"group_id": group_id, "hold_left_ms": left_ms}
 
-    async def _apply(self, group_id: str, made: tuple[OffsetChange, ...], act: str, host: str) -> Json:
+    async def _apply(
+        self, group_id: str, made: tuple[OffsetChange, ...], act: str, host: str, *, left_out: int = 0
+    ) -> Json:
         reply = await self._ask.apply_offsets(ApplyOffsets(group_id, made, act, "http", host))
         if reply.members:
             raise Problem(_CONFLICT, f"group {group_id!r} has members: {', '.join(reply.members)}")
         if reply.conflicts:
             first = reply.conflicts[0]
-            where = f"{first.topic}-{first.partition_index} is at {first.previous_offset} by now"
+            now = "none" if first.previous_offset < 0 else first.previous_offset
+            where = f"{first.topic}-{first.partition_index} is at {now} by now"
             raise Problem(_CONFLICT, f"the plan is stale, nothing was changed: {where}")
         if reply.number < 0:
             raise Problem(_INVALID, reply.error_message)
-        return {"group_id": group_id, "id": f"{group_id}:{reply.number}", "changed": len(made)}
+        number = f"{group_id}:{reply.number}"
+        return {"group_id": group_id, "id": number, "changed": len(made), "left_out": left_out}
+
+    async def _ends(self, wanted: Iterable[OffsetChange]) -> dict[Key, int | None]:
+        """Return the ends of the partitions that exist; None for one that is unknown, or not current."""
+        topics: dict[str, list[int]] = {}
+        for one in wanted:
+            topics.setdefault(one.topic, []).append(one.partition_index)
+        counts = await self._ask.partition_counts(set(topics))
+        ends: dict[Key, int | None] = {}
+        for topic, partitions in topics.items():
+            existing = [partition for partition in partitions if partition < counts.get(topic, 0)]
+            found = await ends_of(self._ask, topic, existing)
+            ends |= {(topic, part): None if end.age_ms is not None else end.offset for part, end in found.items()}
+        return ends
 
     async def _keys(self, wanted: PlanRequest, committed: Mapping[Key, int]) -> list[Key]:
         if wanted.topics is None:
@@ -287,7 +302,7 @@ SURGERY_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "/v1/undo/{id}",
         SurgeryPages.undo,
         "Undo a change of offsets.",
-        schemas.UNDONE,
+        schemas.CHANGED,
         refusals=(404, 409),
         method="POST",
     ),

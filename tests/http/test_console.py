@@ -218,6 +218,8 @@ def field(page: str, name: str) -> str:
 
 
 async def test_a_reset_is_planned_confirmed_and_undone(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    for partition in [0] * 9 + [1] * 4:
+        rig.produce(partition)
     rig.ask(OPERATOR, commit({0: 9, 1: 4}))
     before = offsets(rig)
     assert "Plan" in plain(await shown(client, "/console/group", id="g"))

@@ -19,6 +19,7 @@ from coordinator.http.nodes.node_routes import FRAME_MEDIA
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import (
     DescribeGroups,
     DescribeGroupsReply,
@@ -29,6 +30,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import HttpLoginReply, Measure
 from protocol.native.client import NativeAnswer, NativeClient
+from protocol.record_batch import encode_batch
 from tests.cluster_node.rig import Cluster, LogNode
 from tests.cluster_node.test_service import committing, joined
 from tests.http.documented import check_answer
@@ -229,6 +231,9 @@ async def test_any_node_shows_a_group(site: Site) -> None:
 
 async def test_a_change_is_made_where_the_group_is_in_the_name_of_who_asked(site: Site) -> None:
     owner = site.owner("a")
+    record = ProducePartition(0, encode_batch([(None, b"record")], timestamp_ms=1))
+    for one in site.nodes:
+        one.node.ask(Produce((ProduceTopic("t", (record,)),), acks=1, timeout_ms=1_000))
     for one in site.others("a"):
         plan = await one.post("/v1/groups/a/offsets/plan", {"to_offset": 0, "topics": {"t": [0]}})
         done = await one.post("/v1/groups/a/offsets/apply", plan)

@@ -130,8 +130,7 @@ UNAVAILABLE: Final = record(
 )
 """Parts of the cluster that are missing in an answer; the field is omitted if there are none."""
 PROBLEMS: Final = record("Problems", ("unavailable",), problems=several(PROBLEM_OF_GROUP), unavailable=UNAVAILABLE)
-CHANGED: Final = record("Changed", group_id=TEXT, id=TEXT, changed=WHOLE)
-UNDONE: Final = record("Undone", group_id=TEXT, id=TEXT, changed=WHOLE, left_out=WHOLE)
+CHANGED: Final = record("Changed", group_id=TEXT, id=TEXT, changed=WHOLE, left_out=WHOLE)
 PLAN: Final = record("Plan", group_id=TEXT, plan=several(PlannedOffset))
 GROUP_IDS: Final = record(
     "Groups",

@@ -112,11 +112,19 @@ def _described_or_none(cluster: ClusterClient, group: str) -> DescribedGroup | N
 
 
 def show_plan(
-    group: str, planned: list[PlannedOffset], done: list[str] | None, *, execute: bool, as_json: bool
+    group: str,
+    planned: list[PlannedOffset],
+    done: list[str] | None,
+    *,
+    execute: bool,
+    as_json: bool,
+    left_out: int = 0,
 ) -> None:
-    """Show old and new offsets, and the ids with which applied changes can be undone."""
+    """Show old and new offsets, how many partitions are left out, and the ids with which applied changes can be
+    undone."""
     if as_json:
-        show_json({"group_id": group, "is_done": execute, "undo_ids": done or [], "plan": msgspec.to_builtins(planned)})
+        plan = msgspec.to_builtins(planned)
+        show_json({"group_id": group, "is_done": execute, "undo_ids": done or [], "left_out": left_out, "plan": plan})
         return
     if not planned:
         print("There is nothing to change.")
@@ -128,6 +136,8 @@ def show_plan(
             for one in planned
         ],
     )
+    if left_out:
+        print(f"\nLeft out, since it no longer has its old offset: {counted(left_out, 'partition')}.")
     if not execute:
         print("\nNothing was changed: add --execute to do it.")
     for one in done or ():

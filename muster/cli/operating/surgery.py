@@ -1,18 +1,25 @@
 """`muster groups reset`, `delete-offsets`, `evict` and `muster undo`: changes that can be undone."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from diagnosis.offset_plan import PlannedOffset, Target, parse_act_id, possible_changes, reversed_changes
+from diagnosis.offset_plan import (
+    PlannedOffset,
+    Target,
+    one_note,
+    parse_act_id,
+    possible_changes,
+    reversed_changes,
+)
 from diagnosis.people import client_of
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group, partitions_of
-from muster.blocking.cluster import ClusterClient
+from muster.admin.ends import ends_of
+from muster.blocking.cluster import LATEST, ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.naming import named_members
@@ -30,11 +37,9 @@ from protocol.messages.groups import (
     LeaveGroup,
     LeaveGroupReply,
     LeavingMember,
-    ListNotes,
     ListNotesReply,
     OffsetChange,
 )
-from protocol.words import counted
 
 Execute = Annotated[bool, typer.Option("--execute", help="Apply the plan; default: only show it.")]
 Topics = Annotated[
@@ -133,30 +138,37 @@ def undo(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a change of offsets that have not changed since; partitions that no longer exist are left out."""
+    """Undo a change of offsets that have not changed since.
+
+    Partitions that no longer exist, or end below their old offset, are left out.
+    """
     found = parse_act_id(act)
     if found is None:
         raise typer.BadParameter(f"{act[:80]!r} is no id: it is GROUP:NUMBER", param_hint="ID")
     group, number = found
     with reaching(ctx, bootstrap) as cluster:
         wanted = reversed_changes(_changes_of(cluster, group, number))
-        existing = partitions_of(cluster, {one.topic for one in wanted})
-        possible = possible_changes(wanted, lambda topic, partition: TopicPartition(topic, partition) in existing)
+        keys = [TopicPartition(one.topic, one.partition_index) for one in wanted]
+        existing = partitions_of(cluster, {one.topic for one in keys})
+        known = ends_of(cluster, [one for one in keys if one in existing], LATEST)
+        ends = {
+            (one.topic, one.partition): None if end.age_ms is not None else end.offset for one, end in known.items()
+        }
+        possible = possible_changes(wanted, ends)
         if not possible:
-            raise NotFound(f"none of the partitions of {act[:80]!r} exists any more")
+            raise NotFound(f"no partition of {act[:80]!r} has its old offset any more")
         planned = [PlannedOffset(c.topic, c.partition_index, c.previous_offset, c.offset) for c in possible]
         done = carry_out(ctx, cluster, bootstrap, group, planned, "undo") if execute else None
-    show_plan(group, planned, done, execute=execute, as_json=as_json)
-    if left_out := len(wanted) - len(possible):
-        print(f"Left out, since they no longer exist: {counted(left_out, 'partition')}.", file=sys.stderr)
+    left_out = len(wanted) - len(possible)
+    show_plan(group, planned, done, execute=execute, as_json=as_json, left_out=left_out)
 
 
 def _changes_of(cluster: ClusterClient, group: str, number: int) -> tuple[OffsetChange, ...]:
-    wanted = ListNotes(group, after=number - 1, limit=1)
-    notes = cluster.ask_coordinator(ListNotesReply, group, wanted).notes
-    if not notes or notes[0].number != number or not notes[0].changes:
-        raise NotFound(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
-    return notes[0].changes
+    notes = cluster.ask_coordinator(ListNotesReply, group, one_note(group, number)).notes
+    for note in notes:
+        if note.number == number and note.changes:
+            return note.changes
+    raise NotFound(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
 
 
 def evict(
