@@ -12,7 +12,9 @@ from coordinator.http.app import make_app
 from coordinator.http.live import feed
 from coordinator.http.live.event_log import Cursor, EventLog, parse_cursor
 from coordinator.http.live.event_pages import EVENTS
+from protocol.messages.groups import DeleteGroups
 from tests.node.operated import DiagnosisRig
+from tests.node.test_audit import STRANGER, commit
 
 
 def test_a_log_tells_what_came_behind_a_cursor_and_when_something_is_missing() -> None:
@@ -86,3 +88,17 @@ async def test_who_follows_hears_of_rebalances_and_problems_and_later_of_what_it
         assert (await event(stream))[1] == first
     refused = await client.get("/v1/events?after=yesterday")
     assert (refused.status, refused.content_type) == (400, "application/problem+json")
+
+
+async def test_the_deletion_of_a_group_is_an_event_with_its_first_offsets(
+    client: TestClient[Any, Any], rig: DiagnosisRig
+) -> None:
+    rig.make_topic("wide", 30)
+    rig.connect(STRANGER)
+    rig.ask(STRANGER, commit(dict.fromkeys(range(30), 7), "h", "wide"))
+    async with client.get(EVENTS.path) as stream:
+        rig.wait(1_000)
+        rig.ask(STRANGER, DeleteGroups(("h",)))
+        kind, _id, told = await event(stream)
+    assert (kind, told["group_id"], told["note"]["cause"]) == ("note", "h", "group deleted")
+    assert len(told["note"]["changes"]) == 20

@@ -32,9 +32,9 @@ from tests.node.operated import DiagnosisRig
 STRANGER = 3
 
 
-def commit(offsets: dict[int, int], group_id: str = "g") -> OffsetCommit:
+def commit(offsets: dict[int, int], group_id: str = "g", topic: str = "orders") -> OffsetCommit:
     parts = tuple(OffsetCommitPartition(partition, offset) for partition, offset in offsets.items())
-    return OffsetCommit(group_id, (OffsetCommitTopic("orders", parts),))
+    return OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),))
 
 
 def acts(rig: DiagnosisRig) -> list[ListedNote]:

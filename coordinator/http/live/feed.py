@@ -95,7 +95,8 @@ class Feed:
         found = await self._ask.suspects(min(node.wall_ms if began_ms < 0 else began_ms, self._watch.since_ms))
         self._since_ms = found.wall_ms
         if began_ms >= 0:
-            for group_id in found.groups:
+            acts = [one.group_id for one in await self._ask.acts(began_ms) if one.group_id]
+            for group_id in dict.fromkeys((*found.groups, *acts)):  # deleted groups are among the acts alone
                 await self._add_notes(group_id, began_ms)
         await self._watch.look(found)  # makes events of problems by calling `add_problem`
 
