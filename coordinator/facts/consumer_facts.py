@@ -123,19 +123,25 @@ def _revocation(revoking: list[_Revoking]) -> dict[str, Any]:
 
 
 def _assignment(group: ConsumerGroup, moment: Moment) -> dict[str, Any]:
-    """Return the fields of the phase while nobody has to revoke anything, and members have yet to take up their
-    targets: with the next heartbeat, or as classic members by joining again, before they are fenced. The member that is
-    fenced first comes first."""
-    if group.state is not ConsumerGroupState.RECONCILING:
+    """Return the fields of the phase while nobody has to revoke anything: the next heartbeat computes the target, or
+    members have yet to take up theirs, with their next heartbeats or as classic ones by joining again, before they are
+    fenced. A static member that left temporarily does so when it is back. The member that is fenced first comes
+    first."""
+    if group.state is ConsumerGroupState.ASSIGNING:
+        late = [one for one in group.members.values() if not one.is_away]
+        lasted_ms = moment.wall_ms - group.state_since_ms if group.state_since_ms >= 0 else 0
+    elif group.state is ConsumerGroupState.RECONCILING:
+        late = [one for one in group.members.values() if not group.is_reconciled(one)]
+        lasted_ms = _target_age_ms(group, moment)
+    else:
         return {}
-    late = [one for one in group.members.values() if not (one.is_away or group.is_reconciled(one))]
     if not late:
         return {}
     late.sort(key=_fenced_at_ms)
     last = late[-1]
     return {
         "phase": _ASSIGN,
-        "phase_ms": _target_age_ms(group, moment),
+        "phase_ms": max(0, lasted_ms),
         "phase_left_ms": max(0, _fenced_at_ms(last) - moment.monotonic_ms),
         "waiting_for": tuple([one.member_id for one in late]),
         "limited_by": last.member_id if last.rejoin_until_ms >= 0 else "",

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from coordinator import __version__
 from coordinator.core.core import Core
 from coordinator.groups.classic.group_states import GroupState
@@ -41,7 +43,11 @@ def describe_group(group_id: str, group: Group | None, shard: int, absent_is_err
         error = ErrorCode.GROUP_ID_NOT_FOUND if absent_is_error else ErrorCode.NONE
         message = f"Group {group_id} not found." if absent_is_error else None
         return DescribedGroup(group_id, error_code=error, error_message=message, group_state="Dead")
-    return _describe_classic(group.classic, shard)
+    described = _describe_classic(group.classic, shard)
+    if group.balanced is not None:
+        since_ms = max(described.state_since_ms, group.balanced.on_record.state_timestamp_ms)
+        described = replace(described, state_since_ms=since_ms)
+    return described
 
 
 def _describe_classic(group: ClassicGroup, shard: int) -> DescribedGroup:

@@ -127,7 +127,7 @@ def consume(
     group_protocol: Annotated[
         GroupProtocolChoice | None,
         typer.Option(
-            help="With --group: who assigns: members (classic), the coordinator (consumer), or that if it can."
+            help="With --group: classic (default): members assign; consumer: the coordinator; auto: that if it can."
         ),
     ] = None,
     from_beginning: Annotated[

@@ -183,8 +183,8 @@ class DescribedGroup(Message):
     protocol. `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described.
 
     `phase`: `delay` (an Empty group waits for more members), `join`, `sync`, `revoke` (members of a server-driven group
-    have yet to revoke partitions; `generation_id` is its group epoch), `assign` (nobody has, and members have yet to
-    take up their targets; it counts from the computation of these), or empty if the group waits for nothing. The
+    have yet to revoke partitions; `generation_id` is its group epoch), `assign` (nobody has; the target is computed
+    with the next heartbeat, or members have yet to take it up), or empty if the group waits for nothing. The
     phase has lasted `phase_ms` and ends in `phase_left_ms` at the latest, by the rebalance timeout of `limited_by`.
     `waiting_for`: the members that it waits for. `hold_left_ms`: remaining time of the hold on the group, -1 without
     one. A hold ends earlier once `hold_until_members` have joined, unless that is 0; `hold_joined` have. While a

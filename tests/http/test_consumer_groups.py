@@ -115,6 +115,27 @@ async def test_a_classic_member_takes_up_its_target_by_joining_again(browser: Br
     assert "has not taken up its target yet" in text
 
 
+async def test_members_that_would_compute_the_target_are_waited_for(browser: Browser, rig: Rig) -> None:
+    rig.join("B", "T")
+    rig.beat("A", 2, {"T": (0, 1)})
+    rig.node_rig.wait(1_000)
+    rig.beat("B", -1)
+    rig.node_rig.wait(2_000)
+    page = await browser.get("/v1/groups/g")
+    assert (page["state"], page["phase"], page["phase_ms"]) == ("Assigning", "assign", 2_000)
+    assert page["waiting_for"] == ["A"]
+
+
+async def test_a_static_member_that_is_away_is_waited_for(browser: Browser, rig: Rig) -> None:
+    rig.join("S", "T", instance_id="i")
+    for _ in range(2):
+        rig.beat("A", 2, {"T": (0, 1)})
+        rig.beat("S", 3, {"T": ()})
+    rig.beat("S", -2, instance_id="i")
+    page = await browser.get("/v1/groups/g")
+    assert (page["state"], page["phase"], page["waiting_for"]) == ("Reconciling", "assign", ["S"])
+
+
 async def test_since_when_the_state_is_what_it_is(browser: Browser, rig: Rig) -> None:
     async def since() -> tuple[str, int | None]:
         page = await browser.get("/v1/groups/g")
@@ -147,6 +168,9 @@ async def test_the_console_shows_epochs_and_assignments_and_who_must_revoke(brow
     shown = "Must revoke (unnamed) A consumer 2 T 0-1 the same T 2-3 for 12 s "
     assert shown + "(unnamed) B consumer 3 \N{EN DASH} T 2-3 nothing" in text
     rig.beat("A", 2, {"T": (0, 1)})
+    text = plain(await browser.text("/console/group?id=g", **BROWSER))
+    assert "Under way for 12 s, at most 33 s more. Waiting for (unnamed)" in text
+    rig.beat("B", 3)
     text = plain(await browser.text("/console/group?id=g", **BROWSER))
     assert "revocations for 12 s. Last to revoke: (unnamed) after 12 s." in text
     assert "target revocations" in text, "the legend"

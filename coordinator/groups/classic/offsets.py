@@ -183,7 +183,8 @@ def delete_group(group: ClassicGroup, event: Deleted, out: Outcome) -> None:
     """Delete an Empty group with its offsets. It is Dead once the tombstone is applied."""
     origin = None if event.client is None else origin_of_client(event.client)
     number = event.already_deleted + len(event.offsets)
-    kept = f" (the first {len(event.previous)} can be restored)" if 0 < len(event.previous) < number else ""
+    some = f"the first {len(event.previous)}" if event.previous else "none"
+    kept = f" ({some} can be restored)" if len(event.previous) < number else ""
     detail = f"with {counted(number, 'committed offset')}{kept}{_by(event.client)}"
     facts = NoteFacts(origin=origin, act="delete group", changes=event.previous)
     note(group, out, "admin", Cause.DELETED, "", detail, **facts)
