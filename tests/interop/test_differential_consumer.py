@@ -439,6 +439,16 @@ def kept(*names: str) -> list[dict[str, str]]:
         ),
         (
             "a refused JoinGroup to a group without members",
+            whole(Commit(version=9), "GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID", refused_join=True),
+            whole(Commit(version=9), "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND", refused_join=True),
+        ),
+        (
+            "the last member that the coordinator balances becomes classic under its own id and instance",
+            case(MemberFetch(version=9), "groups.topics", [{}], [], went_classic=True),
+            case(MemberFetch(version=9), "groups.topics", [{}], []),
+        ),
+        (
+            "a refused JoinGroup to a group without members",
             whole(DeleteOffsets(version=0), "GROUP_ID_NOT_FOUND", "NONE", refused_join=True),
             whole(DeleteOffsets(version=0), "GROUP_ID_NOT_FOUND", "NONE"),
         ),

@@ -38,6 +38,12 @@ def _is_commit_of_members(case: Case) -> bool:
     return isinstance(case.ask, Commit) and {case.unlike.kafka, case.unlike.muster} <= _ERRORS_OF_MEMBERS
 
 
+def _is_fetch_refused_by_one(case: Case) -> bool:
+    """A refused OffsetFetch has no topics."""
+    answers = case.unlike.kafka, case.unlike.muster
+    return isinstance(case.ask, MemberFetch) and case.unlike.path == "groups.topics" and [] in answers
+
+
 def _shares_of_made_ids(case: Case) -> bool:
     """Classic members see by REBALANCE_IN_PROGRESS that they have a share to give up or to take."""
     is_about_shares = isinstance(case.ask, _TELL_SHARES) and case.unlike.path.startswith(_ASSIGNED)
@@ -60,7 +66,7 @@ def _last_one_goes_over(case: Case) -> bool:
     told = _error(case.kafka), _error(case.muster)
     is_own = isinstance(case.ask, Join) and case.ask.who is Who.OWN
     is_join = is_own and case.ends_balanced and told == ("NONE", "NONE") and case.unlike.path == "generation_id"
-    is_later = isinstance(case.ask, _ABOUT_MEMBERS) or _is_commit_of_members(case)
+    is_later = isinstance(case.ask, _ABOUT_MEMBERS) or _is_commit_of_members(case) or _is_fetch_refused_by_one(case)
     return is_join or (case.facts.went_classic and is_later)  # the epoch may be the same
 
 
@@ -110,7 +116,7 @@ def _unreadable(case: Case) -> bool:
 
 def _forgotten_by_join(case: Case) -> bool:
     is_about_epochs = case.unlike.path in {"member_epoch", "groups.group_epoch", "groups.assignment_epoch"}
-    is_of_none = isinstance(case.ask, MemberBeat | DescribeMembers | Delete | DeleteOffsets) and (
+    is_of_none = isinstance(case.ask, MemberBeat | DescribeMembers | Commit | Delete | DeleteOffsets) and (
         case.unlike.kafka == "GROUP_ID_NOT_FOUND"
     )
     return case.facts.refused_join and (is_about_epochs or is_of_none or isinstance(case.ask, List))
