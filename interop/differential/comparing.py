@@ -107,6 +107,7 @@ class Comparison:
                 self._instances[group, answer.member_id] = exchange.instance
                 exchange.ends_balanced = (group, exchange.instance) in self._balanced
                 self._balanced.discard((group, exchange.instance))
+                self._forget_replaced(group, exchange.instance, answer.member_id)
                 self._went_classic[group] |= self._is_last_by_heartbeat(group, answer.member_id)
                 self._by_heartbeat.discard((group, answer.member_id))
                 self._made_ids[group] |= answer.member_id not in self._own_ids
@@ -199,6 +200,13 @@ class Comparison:
             before, told = side.told_by.get(one, (client, None))
             exchange.is_told_elsewhere = before != client and told == answer.assignment
             side.told_by[one] = client, answer.assignment
+
+    def _forget_replaced(self, group: int, instance: str | None, member_id: str) -> None:
+        """The other ids that the instance had are no members any more."""
+        if instance is None:
+            return
+        named = {one for one in self._by_heartbeat if one[0] == group and self._instances.get(one) == instance}
+        self._by_heartbeat -= named - {(group, member_id)}
 
     def _is_last_by_heartbeat(self, group: int, member_id: str) -> bool:
         return {name for one, name in self._by_heartbeat if one == group} == {member_id}

@@ -235,7 +235,12 @@ def case(ask: Ask, path: str, kafka: Any, muster: Any, **facts: Any) -> Case:
     return Case(ask, Unlike(path, kafka, muster), {"error_code": "NONE"}, {"error_code": "NONE"}, Facts(**facts))
 
 
-CLASSIC_BEAT, JOIN = Beat(version=4), Join(version=9)
+def refused_fetch(muster: str, **facts: Any) -> Case:
+    answers = {"groups": [{"error_code": "NONE"}]}, {"groups": [{"error_code": muster}]}
+    return Case(FETCH, Unlike("groups.topics", [{}], []), *answers, Facts(**facts))
+
+
+CLASSIC_BEAT, JOIN, FETCH = Beat(version=4), Join(version=9), MemberFetch(version=9)
 PARKED = Case(
     JOIN, Unlike("the answer", "NONE", UNANSWERED), {"error_code": "NONE", "generation_id": 4}, UNANSWERED, Facts()
 )
@@ -429,8 +434,13 @@ def kept(*names: str) -> list[dict[str, str]]:
         ),
         (
             "sessions of the last member that the coordinator balances and of a classic one end together",
-            case(MemberFetch(version=9), "groups.error_code", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", balanced=True),
-            case(MemberFetch(version=9), "groups.error_code", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"),
+            case(FETCH, "groups.error_code", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", balanced=True, owes_step=True),
+            case(FETCH, "groups.error_code", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", balanced=True),
+        ),
+        (
+            "sessions of the last member that the coordinator balances and of a classic one end together",
+            whole(DescribeMembers(version=1), "NONE", "GROUP_ID_NOT_FOUND", owes_step=True, balanced=True),
+            whole(DescribeMembers(version=1), "NONE", "GROUP_ID_NOT_FOUND", balanced=True),
         ),
         (
             "sessions of the last member that the coordinator balances and of a classic one end together",
@@ -444,8 +454,8 @@ def kept(*names: str) -> list[dict[str, str]]:
         ),
         (
             "the last member that the coordinator balances becomes classic under its own id and instance",
-            case(MemberFetch(version=9), "groups.topics", [{}], [], went_classic=True),
-            case(MemberFetch(version=9), "groups.topics", [{}], []),
+            refused_fetch("ILLEGAL_GENERATION", went_classic=True),
+            refused_fetch("NONE", went_classic=True),
         ),
         (
             "a refused JoinGroup to a group without members",
@@ -455,7 +465,7 @@ def kept(*names: str) -> list[dict[str, str]]:
         (
             "a member that goes over to the consumer protocol before it has synced, or joined again",
             whole(Delete(version=1), "NONE", "NON_EMPTY_GROUP", went_over=True),
-            whole(Delete(version=1), "NONE", "NON_EMPTY_GROUP"),
+            whole(Delete(version=1), "NON_EMPTY_GROUP", "NONE", went_over=True),
         ),
     ],
 )

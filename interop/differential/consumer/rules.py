@@ -13,7 +13,7 @@ from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ProtocolViolation
 
 _MADE_ID = re.compile(r"[\w-]{22}")
-_TELL_EPOCHS = (MemberBeat, DescribeMembers, List, Delete, DeleteOffsets, Sync, Beat)
+_TELL_EPOCHS = (MemberBeat, DescribeMembers, List, DeleteOffsets, Sync, Beat)
 _TELL_SHARES = (MemberBeat, DescribeMembers, Sync, Join, Describe)
 _ASSIGNED = (
     "assignment",
@@ -26,7 +26,8 @@ _ASSIGNED = (
 
 
 _ABOUT_MEMBERS = (MemberBeat, DescribeMembers, Beat, Sync, Join, Leave, Describe, List)
-_ERRORS_OF_MEMBERS = {"NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"}
+_REFUSALS = {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"}
+_ERRORS_OF_MEMBERS = {"NONE", *_REFUSALS}
 
 
 def _error(answer: Any) -> str:
@@ -39,9 +40,15 @@ def _is_commit_of_members(case: Case) -> bool:
 
 
 def _is_fetch_refused_by_one(case: Case) -> bool:
-    """A refused OffsetFetch has no topics."""
-    answers = case.unlike.kafka, case.unlike.muster
-    return isinstance(case.ask, MemberFetch) and case.unlike.path == "groups.topics" and [] in answers
+    """An OffsetFetch that is refused as a member's has no topics."""
+    sides = ((case.unlike.kafka, case.kafka), (case.unlike.muster, case.muster))
+    is_refused = any(topics == [] and _errors_of_groups(answer) & _REFUSALS for topics, answer in sides)
+    return isinstance(case.ask, MemberFetch) and case.unlike.path == "groups.topics" and is_refused
+
+
+def _errors_of_groups(answer: Any) -> set[str]:
+    groups = answer.get("groups", ()) if isinstance(answer, dict) else ()
+    return {_error(group) for group in groups}
 
 
 def _shares_of_made_ids(case: Case) -> bool:
@@ -86,12 +93,15 @@ def _sessions_end_together(case: Case) -> bool:
         return kept[0] < kept[1] or kept[1] < kept[0]
     told = {str(case.unlike.kafka), str(case.unlike.muster)}
     if told == {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}:
-        return isinstance(case.ask, Beat | Sync) or (isinstance(case.ask, MemberFetch) and case.facts.balanced)
+        is_fetch = isinstance(case.ask, MemberFetch) and case.facts.balanced and case.facts.owes_step
+        return isinstance(case.ask, Beat | Sync) or is_fetch
     # The time of a classic member that has to sync may end with that session, too.
-    is_classic_for_one = (isinstance(case.ask, Sync) and told == {"UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"}) or (
-        isinstance(case.ask, MemberBeat) and told == {"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"}
-    )
-    return is_classic_for_one and case.facts.owes_step and case.facts.balanced
+    shown = {
+        Sync: {"UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"},
+        MemberBeat: {"UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"},
+        DescribeMembers: {"NONE", "GROUP_ID_NOT_FOUND"},
+    }
+    return told == shown.get(type(case.ask)) and case.facts.owes_step and case.facts.balanced
 
 
 def _order_of_topics(case: Case) -> bool:
@@ -129,7 +139,9 @@ def _went_over(case: Case) -> bool:
     is_classic = isinstance(case.ask, Join) and case.unlike.path == "member_id" and not case.unlike.muster
     is_later = isinstance(case.ask, Join) and case.unlike.path in {"generation_id", "the answer"}
     is_about_epochs = isinstance(case.ask, _TELL_EPOCHS) or _is_commit_of_members(case)
-    return case.facts.went_over and (is_gone or is_classic or is_later or is_about_epochs)
+    told = case.unlike.kafka, case.unlike.muster
+    is_deleted = isinstance(case.ask, Delete) and told == ("NONE", "NON_EMPTY_GROUP")
+    return case.facts.went_over and (is_gone or is_classic or is_later or is_about_epochs or is_deleted)
 
 
 def _joined_again(case: Case) -> bool:
@@ -177,6 +189,7 @@ def _fetch_without_member(case: Case) -> bool:
 
 def _patterns_come_and_go(case: Case) -> bool:
     is_about_shares = isinstance(case.ask, _TELL_SHARES) and "assignment" in case.unlike.path
+    is_about_shares &= "epoch" not in case.unlike.path
     epochs = [one.get("member_epoch") if isinstance(one, dict) else None for one in (case.kafka, case.muster)]
     return is_about_shares and epochs[0] == epochs[1] and case.facts.is_uneven
 
