@@ -17,7 +17,6 @@ from coordinator.http.lag.partitions import (
 )
 from diagnosis.assignments import Key, subscribed_topics
 from diagnosis.gathering import Commit, by_topic, commits_of
-from diagnosis.offset_plan import one_note
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -30,7 +29,6 @@ from protocol.messages.balanced import (
 from protocol.messages.groups import (
     ApplyOffsets,
     ApplyOffsetsReply,
-    AuditedNote,
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
@@ -42,7 +40,6 @@ from protocol.messages.groups import (
     ListAudit,
     ListAuditReply,
     ListedGroup,
-    ListedNote,
     ListGroups,
     ListGroupsReply,
     ListNotes,
@@ -174,12 +171,17 @@ class Queries:
 
     async def describe(self, group_ids: Iterable[str], *, with_facts: bool = False) -> list[DescribedGroup]:
         """Return descriptions of the groups that still exist."""
+        found = await self.described(group_ids, with_facts=with_facts)
+        return [group for group in found if not group.error_code and group.group_state != _DEAD]
+
+    async def described(self, group_ids: Iterable[str], *, with_facts: bool = False) -> list[DescribedGroup]:
+        """Return what the coordinator says of each group, errors too."""
         found: list[DescribedGroup] = []
         for some in _slices(group_ids, GROUPS_A_REQUEST):
             rest = some
             while rest:
                 reply = await self._answer(DescribeGroups(tuple(rest), with_facts=with_facts), DescribeGroupsReply)
-                found += (group for group in reply.groups if not group.error_code and group.group_state != _DEAD)
+                found += (group for group in reply.groups if group.error_code is not _ASK_AGAIN)
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
 
@@ -240,17 +242,16 @@ class Queries:
         _refuse(reply.error_code)
         return reply
 
-    async def act(self, group_id: str, number: int) -> ListedNote | None:
-        """Return the group's note with this number if it tells of changed offsets; else None."""
-        wanted = one_note(group_id, number)
-        notes = (await self.notes(group_id, wanted.after, wanted.limit)).notes
-        return next((one for one in notes if one.number == number and one.changes), None)
-
-    async def acts(self, since_ms: int) -> Sequence[AuditedNote]:
-        """Return the first acts since a wall time, of groups that may have been deleted meanwhile."""
-        reply = await self._answer(ListAudit(since_ms), ListAuditReply)
-        _refuse(reply.error_code)
-        return reply.notes
+    async def acted_on(self, since_ms: int) -> list[str]:
+        """Return the groups with acts noted since a wall time; they may have been deleted meanwhile."""
+        found: dict[str, None] = {}
+        while True:
+            reply = await self._answer(ListAudit(since_ms), ListAuditReply)
+            _refuse(reply.error_code)
+            found |= dict.fromkeys(one.group_id for one in reply.notes if one.group_id)
+            if not reply.has_more or reply.notes[-1].note.wall_ms == since_ms:
+                return list(found)
+            since_ms = reply.notes[-1].note.wall_ms
 
     async def expiring(self, group_id: str, limit: int, after: Key | None) -> DescribeExpiryReply:
         """Return the expiry of the group's offsets, from the partition after `after` on. Raises Problem if there is no

@@ -57,6 +57,7 @@ class Journal:
         """The group of each note in order of arrival. Entries of a group stand for its notes, oldest first."""
         self._count = 0
         self._bytes = 0
+        self._newest_act_ms = -1
         self.rebalances: dict[str, int] = {}
         self.tallies = GroupTallies()
         self.on_note: Callable[[Note], None] | None = None
@@ -135,6 +136,8 @@ class Journal:
     def acts(self, since_ms: int) -> Iterator[AuditedNote | None]:
         """Yield the notes of administrative actions since a wall time, group by group; None after each group, for
         slices."""
+        if self._newest_act_ms < since_ms:
+            return
         for group_id, kept in list(self._groups.items()):
             for note in reversed(list(kept.notes)):
                 if note.wall_ms < since_ms:
@@ -166,6 +169,8 @@ class Journal:
         kept.next_number = note.number + 1
         kept.notes.append(note)
         self._order.append(note.group_id)
+        if note.act:
+            self._newest_act_ms = max(self._newest_act_ms, note.wall_ms)
         self._count += 1
         self._bytes += _size(note)
         if in_place_of is not None:

@@ -23,6 +23,7 @@ from coordinator.node.effects import Return
 from coordinator.node.events import Event, PasswordGiven, PasswordWithdrawn
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import HttpLoginReply
 from tests.http.conftest import Browser
 from tests.http.scripted import ScriptedCoordinator
@@ -405,6 +406,32 @@ async def test_events_end_with_the_login(
         told = await (await client.get("/events")).text()
     assert told.startswith("retry") and told.count(": still here") == 2
     assert checked == expected
+
+
+async def test_events_of_deleted_groups_are_for_those_who_might_describe_them(
+    coordinator: ScriptedCoordinator,
+) -> None:
+    async def rest() -> None:
+        pass
+
+    answers = iter((True, False))
+
+    async def is_still_in(*, again: bool) -> bool:
+        return next(answers)
+
+    errors = {"gone": ErrorCode.GROUP_ID_NOT_FOUND, "denied": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    groups = tuple(DescribedGroup(name, error) for name, error in errors.items())
+    coordinator.answers[DescribeGroups] = DescribeGroupsReply(groups)
+    queries = Queries(coordinator.ask)
+    feed = Feed(queries, ProblemWatch(queries, rest, asyncio.Lock(), lambda _problem, _is_open: None), 1, every_s=0.01)
+    for name in errors:
+        feed.events.add("note", name, 1, {})
+    app = web.Application()
+    app.router.add_get("/events", EventPages(queries, feed, is_still_in=is_still_in, heartbeat_s=0.01).stream)
+    app.cleanup_ctx.append(feed.running)
+    async with TestClient(TestServer(app)) as client, asyncio.timeout(60):
+        told = await (await client.get("/events?after=1.0")).text()
+    assert "gone" in told and "denied" not in told
 
 
 @pytest.mark.parametrize("header", [basic("alice", "se:cret"), "Bearer a.good.token"])

@@ -11,6 +11,7 @@ from coordinator.http.live.feed import Feed
 from coordinator.http.queries import Problem, Queries
 from coordinator.http.routing.route import BAD_PARAMETER, HttpRoute, Parameter
 from coordinator.http.shapes import Json
+from protocol.errors import ErrorCode
 
 MEDIA: Final = "text/event-stream"
 HEARTBEAT_S: Final = 15.0
@@ -30,6 +31,9 @@ EVENTS: Final = HttpRoute(
     ),
     media=MEDIA,
 )
+
+
+_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 class LoginStillValid(Protocol):
@@ -91,7 +95,8 @@ class EventPages:
         events, is_gap = self._feed.events.after(cursor)
         wanted = [event for event in events if _is_wanted(event, request)]
         if wanted and self._is_still_in is not None:
-            visible = {one.group_id for one in await self._ask.describe(sorted({one.group_id for one in wanted}))}
+            found = await self._ask.described(sorted({one.group_id for one in wanted}))
+            visible = {one.group_id for one in found if one.error_code is not _DENIED}  # groups may be gone
             wanted = [event for event in wanted if event.group_id in visible]
         if is_gap:  # events are missing: the client should load the overview
             await answer.write(f"event: gap\nid: {self._feed.events.cursor()}\ndata: {{}}\n\n".encode())

@@ -93,11 +93,11 @@ class Feed:
         self._now_ms = node.wall_ms
         began_ms = self._since_ms
         found = await self._ask.suspects(min(node.wall_ms if began_ms < 0 else began_ms, self._watch.since_ms))
-        self._since_ms = found.wall_ms
         if began_ms >= 0:
-            acts = [one.group_id for one in await self._ask.acts(began_ms) if one.group_id]
-            for group_id in dict.fromkeys((*found.groups, *acts)):  # deleted groups are among the acts alone
+            acted_on = await self._ask.acted_on(began_ms)  # deleted groups are no suspects
+            for group_id in dict.fromkeys((*found.groups, *acted_on)):
                 await self._add_notes(group_id, began_ms)
+        self._since_ms = found.wall_ms
         await self._watch.look(found)  # makes events of problems by calling `add_problem`
 
     async def _add_notes(self, group_id: str, since_ms: int) -> None:
