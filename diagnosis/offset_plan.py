@@ -7,12 +7,10 @@ from typing import NamedTuple
 import msgspec
 
 from diagnosis.assignments import Key
-from protocol.messages.groups import ListNotes, OffsetChange
+from protocol.messages.groups import ALL_NOTES, ListNotes, OffsetChange
 
 NONE = -1
 """Offset of a partition without a commit."""
-_ALL_NOTES = 1_000_000
-"""A number larger than that of the notes in any group's journal."""
 _LONGEST_NUMBER = 18
 """Number of digits with which every number fits 64 bits."""
 
@@ -104,22 +102,26 @@ def reversed_changes(made: Sequence[OffsetChange]) -> tuple[OffsetChange, ...]:
     return tuple(OffsetChange(one.topic, one.partition_index, one.offset, one.previous_offset) for one in made)
 
 
-def possible_changes(wanted: Iterable[OffsetChange], ends: Mapping[Key, int | None]) -> tuple[OffsetChange, ...]:
-    """Return the changes but those that would set an offset in a partition that does not exist, or behind its end: the
-    topic was created again. `ends`: those of existing partitions, None for an unknown end."""
-
-    def is_possible(one: OffsetChange) -> bool:
-        key = one.topic, one.partition_index
-        end = ends.get(key)
-        return one.offset < 0 or (key in ends and (end is None or one.offset <= end))
-
-    return tuple(filter(is_possible, wanted))
+def possible_changes(
+    wanted: Iterable[OffsetChange], counts: Mapping[str, int], ends: Mapping[Key, int]
+) -> tuple[OffsetChange, ...]:
+    """Return the changes but those that would set an offset in a partition that does not exist, or beyond its end: the
+    topic was created again. `counts`: numbers of partitions of existing topics; `ends`: those that are known."""
+    return tuple(
+        one
+        for one in wanted
+        if one.offset < 0
+        or (
+            one.partition_index < counts.get(one.topic, 0)
+            and one.offset <= ends.get((one.topic, one.partition_index), one.offset)
+        )
+    )
 
 
 def one_note(group_id: str, number: int) -> ListNotes:
     """Build the request for the note of this number. The reply to that for number 0 has all notes: `after` -1 means
     the newest."""
-    return ListNotes(group_id, number - 1, 1 if number else _ALL_NOTES)
+    return ListNotes(group_id, number - 1, 1 if number else ALL_NOTES)
 
 
 def parse_act_id(text: str) -> tuple[str, int] | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from coordinator.groups.hold import LONGEST_MS
-from coordinator.http.queries import Problem, Queries, ends_of
+from coordinator.http.queries import Problem, Queries, ends_of, problem_of
 from coordinator.http.routing import schemas
 from coordinator.http.routing.route import HttpRoute, Names
 from coordinator.http.shapes import Json
@@ -17,10 +17,12 @@ from diagnosis.offset_plan import (
     Target,
     changes,
     make_plan,
+    one_note,
     parse_act_id,
     possible_changes,
     reversed_changes,
 )
+from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     ApplyOffsets,
     DescribedMember,
@@ -120,13 +122,16 @@ class SurgeryPages:
         if found is None:
             raise Problem(_INVALID, f"{names['id'][:80]!r} is no id: it is GROUP:NUMBER")
         group_id, number = found
-        act = await self._ask.act(group_id, number)
+        asked = one_note(group_id, number)
+        notes = (await self._ask.notes(group_id, asked.after, asked.limit)).notes
+        act = next((one for one in notes if one.number == number and one.changes), None)
         if act is None:
             raise Problem(_NO_SUCH_ACT, f"group {group_id!r} has no act {number} that changed offsets")
         wanted = reversed_changes(act.changes)
-        possible = possible_changes(wanted, await self._ends(wanted))
+        counts = await self._existing({one.topic for one in wanted})
+        possible = possible_changes(wanted, counts, await self._ends(wanted, counts))
         if not possible:
-            raise Problem(_NO_SUCH_ACT, "no partition of this change has its old offset any more")
+            raise Problem(_NO_SUCH_ACT, "every partition of this change is gone, or ends below its old offset")
         return await self._apply(group_id, possible, "undo", host, left_out=len(wanted) - len(possible))
 
     async def evict(self, names: Names, body: bytes, host: str) -> Json:
@@ -188,18 +193,26 @@ class SurgeryPages:
         number = f"{group_id}:{reply.number}"
         return {"group_id": group_id, "id": number, "changed": len(made), "left_out": left_out}
 
-    async def _ends(self, wanted: Iterable[OffsetChange]) -> dict[Key, int | None]:
-        """Return the ends of the partitions that exist; None for one that is unknown, or not current."""
+    async def _existing(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the numbers of partitions of those that exist. Raises Problem if that is not known of one."""
+        found = (await self._ask.topics(topics)).topics
+        for one in found:
+            if one.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise problem_of(one.error_code)
+        return {one.name: len(one.partitions) for one in found if one.name is not None and not one.error_code}
+
+    async def _ends(self, wanted: Iterable[OffsetChange], counts: Mapping[str, int]) -> dict[Key, int]:
+        """Return the known ends of the partitions that exist, without those that are not current."""
         topics: dict[str, list[int]] = {}
         for one in wanted:
-            topics.setdefault(one.topic, []).append(one.partition_index)
-        counts = await self._ask.partition_counts(set(topics))
-        ends: dict[Key, int | None] = {}
-        for topic, partitions in topics.items():
-            existing = [partition for partition in partitions if partition < counts.get(topic, 0)]
-            found = await ends_of(self._ask, topic, existing)
-            ends |= {(topic, part): None if end.age_ms is not None else end.offset for part, end in found.items()}
-        return ends
+            if one.partition_index < counts.get(one.topic, 0):
+                topics.setdefault(one.topic, []).append(one.partition_index)
+        return {
+            (topic, partition): end.offset
+            for topic, partitions in topics.items()
+            for partition, end in (await ends_of(self._ask, topic, partitions)).items()
+            if end.offset is not None and end.age_ms is None
+        }
 
     async def _keys(self, wanted: PlanRequest, committed: Mapping[Key, int]) -> list[Key]:
         if wanted.topics is None:

@@ -256,6 +256,10 @@ class DeleteGroupsReply(Message):
     throttle_time_ms: int = 0
 
 
+ALL_NOTES = 1_000_000
+"""A number larger than that of the notes in any group's journal."""
+
+
 class ListNotes(Message):
     """Read a group's journal, oldest first: `limit` notes after number `after`."""
 

@@ -18,15 +18,13 @@ from muster.admin.asking import (
 )
 from muster.admin.ends import KnownEnd, ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup, ListedNote
+from protocol.messages.groups import ALL_NOTES, DescribedGroup, DescribedMember, ListedGroup, ListedNote
 from protocol.messages.offsets import ExpiringOffset, OffsetFetchPartitionReply
 from pyspark_muster.errors import NoSuchGroup
 from pyspark_muster.tables.columns import row
 
 Row = tuple[Any, ...]
 _Ends = dict[TopicPartition, KnownEnd]
-_ALL_NOTES: Final = 1_000_000
-"""A number larger than that of the notes in any group's journal."""
 _TRIES: Final = 5
 UNLISTED: Final = "Dead"
 """State of a group that was named and does not exist; it may have notes."""
@@ -153,7 +151,7 @@ def note_rows(cluster: ClusterClient, groups: Iterable[ListedGroup], since_ms: i
     """Yield the notes of groups since a wall time, oldest first in each. Raises `NoSuchGroup`, the client's errors."""
     for group in groups:
         try:
-            notes = list_notes(cluster, group.group_id, _ALL_NOTES)
+            notes = list_notes(cluster, group.group_id, ALL_NOTES)
         except NotFound:
             if group.group_state == UNLISTED:
                 raise NoSuchGroup(f"there is no group {group.group_id!r}, and it has no notes") from None

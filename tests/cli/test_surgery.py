@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from muster.cli.failures import ExitCode
 from muster.cli.operating import draining, offset_targets
-from protocol.messages.groups import DescribedGroup, ReportedFact
+from protocol.messages.groups import DescribedGroup, OffsetChange, ReportedFact
 from protocol.record_batch import encode_batch, stamp
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import ORDERS, FakeNode
@@ -126,6 +126,24 @@ def test_offsets_are_deleted_and_come_back(shell: Shell, node: FakeNode) -> None
     assert node.committed == {}
     shell.run("undo", done["undo_ids"][0])
     assert node.committed == {T0: 1, T1: 0}
+
+
+def test_an_undo_of_a_first_act_leaves_out_what_is_gone_and_says_so(shell: Shell, node: FakeNode) -> None:
+    """Later notes do not hide number 0."""
+    changes = (OffsetChange("flights", 0, 1), OffsetChange("flights", 1, 99), OffsetChange("gone", 0, 3))
+    act = replace(node.notes["orders"][0], number=0, act="delete group", changes=changes)
+    node.notes["orders"] = (act, *(replace(one, number=one.number + 1) for one in node.notes["orders"]))
+    node.committed.clear()
+
+    plan = shell.json("undo", "orders:0", "--plan-only")
+    assert (plan["left_out"], [one["offset"] for one in plan["plan"]]) == (2, [1])
+    lines = shell.lines("undo", "orders:0")
+
+    assert node.committed == {T0: 1}
+    assert "Left out: 2 partitions no longer there, or shorter than the old offset." in lines
+    node.committed.clear()
+    node.topics.pop("flights")
+    assert "is gone, or ends below its old offset" in shell.complaint("undo", "orders:0", code=3)
 
 
 def test_an_export_is_imported_into_another_group_and_a_damaged_one_refused(

@@ -8,9 +8,10 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from coordinator.http.app import make_app
+from diagnosis.offset_plan import possible_changes
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.groups import DeleteGroups, LeaveGroup, ListAudit, ReportedFact
+from protocol.messages.groups import DeleteGroups, LeaveGroup, ListAudit, OffsetChange, ReportedFact
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import (
     OffsetCommit,
@@ -89,6 +90,14 @@ async def test_an_undo_leaves_out_what_no_longer_exists(client: TestClient[Any, 
     assert (done["changed"], done["left_out"]) == (3, 3), "orders-3 ends below 7: the topic was created again"
     kept = rig.node.core.find("h")[0].offsets.topics("h")
     assert {topic: sorted(partitions) for topic, partitions in kept.items()} == {"orders": [0, 1, 2]}
+
+
+def test_a_change_is_possible_where_the_end_is_not_known() -> None:
+    wanted = tuple(OffsetChange("t", partition, -1, 7) for partition in range(4))
+    possible = possible_changes(wanted, {"t": 3}, {("t", 0): 6, ("t", 1): 7})
+    assert [one.partition_index for one in possible] == [1, 2]
+    deletion = OffsetChange("gone", 0, 7)
+    assert possible_changes((deletion,), {}, {}) == (deletion,)
 
 
 async def test_a_live_group_is_refused_by_its_members(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:

@@ -137,7 +137,7 @@ def show_plan(
         ],
     )
     if left_out:
-        print(f"\nLeft out, since it no longer has its old offset: {counted(left_out, 'partition')}.")
+        print(f"\nLeft out: {counted(left_out, 'partition')} no longer there, or shorter than the old offset.")
     if not execute:
         print("\nNothing was changed: add --execute to do it.")
     for one in done or ():

@@ -17,9 +17,9 @@ from diagnosis.offset_plan import (
 )
 from diagnosis.people import client_of
 from membership.topic_partition import TopicPartition
-from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group, partitions_of
+from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group
 from muster.admin.ends import ends_of
-from muster.blocking.cluster import LATEST, ClusterClient
+from muster.blocking.cluster import LATEST, ClusterClient, expect
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.naming import named_members
@@ -33,6 +33,8 @@ from muster.cli.operating.offset_targets import (
     time_of,
 )
 from muster.cli.showing import printable, show_json
+from muster.errors import Refused
+from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     LeaveGroup,
     LeaveGroupReply,
@@ -40,6 +42,7 @@ from protocol.messages.groups import (
     ListNotesReply,
     OffsetChange,
 )
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 
 Execute = Annotated[bool, typer.Option("--execute", help="Apply the plan; default: only show it.")]
 Topics = Annotated[
@@ -148,19 +151,27 @@ def undo(
     group, number = found
     with reaching(ctx, bootstrap) as cluster:
         wanted = reversed_changes(_changes_of(cluster, group, number))
-        keys = [TopicPartition(one.topic, one.partition_index) for one in wanted]
-        existing = partitions_of(cluster, {one.topic for one in keys})
-        known = ends_of(cluster, [one for one in keys if one in existing], LATEST)
-        ends = {
-            (one.topic, one.partition): None if end.age_ms is not None else end.offset for one, end in known.items()
-        }
-        possible = possible_changes(wanted, ends)
+        counts = _existing(cluster, {one.topic for one in wanted})
+        places = [(one.topic, one.partition_index) for one in wanted]
+        there = [TopicPartition(*place) for place in places if place[1] < counts.get(place[0], 0)]
+        known = ends_of(cluster, there, LATEST).items()
+        ends = {(one.topic, one.partition): end.offset for one, end in known if end.age_ms is None}
+        possible = possible_changes(wanted, counts, ends)
         if not possible:
-            raise NotFound(f"no partition of {act[:80]!r} has its old offset any more")
+            raise NotFound(f"every partition of {act[:80]!r} is gone, or ends below its old offset")
         planned = [PlannedOffset(c.topic, c.partition_index, c.previous_offset, c.offset) for c in possible]
         done = carry_out(ctx, cluster, bootstrap, group, planned, "undo") if execute else None
     left_out = len(wanted) - len(possible)
     show_plan(group, planned, done, execute=execute, as_json=as_json, left_out=left_out)
+
+
+def _existing(cluster: ClusterClient, topics: set[str]) -> dict[str, int]:
+    """Return the numbers of partitions of those that exist. Raises Refused if that is not known of one."""
+    found = expect(MetadataReply, cluster.ask(Metadata(tuple(MetadataTopic(name) for name in sorted(topics))))).topics
+    for one in found:
+        if one.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise Refused(one.error_code, f"topic {one.name!r}: {one.error_code.name}")
+    return {one.name: len(one.partitions) for one in found if one.name is not None and not one.error_code}
 
 
 def _changes_of(cluster: ClusterClient, group: str, number: int) -> tuple[OffsetChange, ...]:
