@@ -44,7 +44,7 @@ _UNKNOWN_IF_EMPTY: Final = frozenset(
 
 
 def known_facts(message: msgspec.Struct, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """Return the fields of the message; null for those that are unknown. Hosts have no leading slash."""
+    """Return the fields of the message; null for those that are unknown. The client host has no leading slash."""
     fields = msgspec.structs.asdict(message)
     return {name: _known(name, value) for name, value in fields.items() if name not in without}
 

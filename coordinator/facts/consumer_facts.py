@@ -129,10 +129,10 @@ def _assignment(group: ConsumerGroup, moment: Moment) -> dict[str, Any]:
     first."""
     if group.state is ConsumerGroupState.ASSIGNING:
         late = [one for one in group.members.values() if not one.is_away]
-        lasted_ms = moment.wall_ms - group.state_since_ms if group.state_since_ms >= 0 else 0
+        since_ms = group.state_since_ms
     elif group.state is ConsumerGroupState.RECONCILING:
         late = [one for one in group.members.values() if not group.is_reconciled(one)]
-        lasted_ms = _target_age_ms(group, moment)
+        since_ms = max(group.state_since_ms, group.target_timestamp_ms)
     else:
         return {}
     if not late:
@@ -141,7 +141,7 @@ def _assignment(group: ConsumerGroup, moment: Moment) -> dict[str, Any]:
     last = late[-1]
     return {
         "phase": _ASSIGN,
-        "phase_ms": max(0, lasted_ms),
+        "phase_ms": max(0, moment.wall_ms - since_ms) if since_ms > 0 else 0,
         "phase_left_ms": max(0, _fenced_at_ms(last) - moment.monotonic_ms),
         "waiting_for": tuple([one.member_id for one in late]),
         "limited_by": last.member_id if last.rejoin_until_ms >= 0 else "",

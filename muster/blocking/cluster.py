@@ -250,12 +250,12 @@ def _unfound(group_id: str, code: ErrorCode) -> str:
 def expect(kind: type[M], reply: Message) -> M:
     """Return the reply, which must be of type `kind`. Raises `Refused` with its code and message if the request failed
     as a whole."""
-    if not isinstance(reply, kind):
-        raise MusterError(f"a {type(reply).__name__} came where a {kind.__name__} was due")
     code = getattr(reply, "error_code", ErrorCode.NONE)
-    if code != ErrorCode.NONE:
+    if code != ErrorCode.NONE and isinstance(reply, kind | WhollyRefused):
         said = getattr(reply, "error_message", None) or code.name
         raise Refused(code, f"{kind.__name__.removesuffix('Reply')} was refused: {said}")
+    if not isinstance(reply, kind):
+        raise MusterError(f"a {type(reply).__name__} came where a {kind.__name__} was due")
     return reply
 
 

@@ -140,7 +140,7 @@ def _settle(last: Rebalance, group: DescribedGroup) -> None:
     """Add the sync phase of the last rebalance, which ended when the group became Stable or is under way, or its
     revocations."""
     joined_ms = last.began_ms + (last.join_ms or 0)
-    if last.is_driven and group.phase == "assign":
+    if last.is_driven and group.phase == "assign" and group.state_since_ms <= joined_ms:
         last.is_open, last.left_ms = True, group.phase_left_ms
         last.join_ms, last.sync_ms = (last.join_ms or 0) + max(group.phase_ms, 0), None
         last.late = people.waiting_for(group) or ""

@@ -19,7 +19,7 @@ _HAS_NOT: Final[Mapping[str, str]] = {
     "join": "has not joined again",
     "sync": "has not synced",
     "revoke": "has not revoked its partitions",
-    "assign": "has not taken up its target yet",
+    "assign": "has not followed yet",
 }
 _MOST_ACTS: Final = 8
 _MOST_MOVED: Final = 50
