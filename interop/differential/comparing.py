@@ -68,6 +68,7 @@ class Comparison:
         self._unmatched = [False] * GROUPS
         self._went_classic = [False] * GROUPS
         self._is_uneven = [False] * GROUPS
+        self._lacks_topics = [False] * GROUPS
         self._owing: set[tuple[int, str]] = set()  # that have a step to take
         self._told_to_join: set[tuple[int, str]] = set()
         self._have_synced: set[tuple[int, str]] = set()
@@ -160,6 +161,7 @@ class Comparison:
             unmatched=self._unmatched[group],
             went_classic=self._went_classic[group],
             is_uneven=self._is_uneven[group],
+            lacks_topics=self._lacks_topics[group],
             owes_step=any(group == one for one, _ in self._owing),
             assignors=frozenset(self._assignors[group]),
         )
@@ -217,7 +219,8 @@ class Comparison:
         self._went_over[group] |= (group, member_id) in self._owing
         self._joined_again.discard((group, member_id))
         assert isinstance(request, ConsumerGroupHeartbeat)
-        self._is_uneven[group] |= bool(request.subscribed_topic_regex) or request.subscribed_topic_names == ()
+        self._lacks_topics[group] |= request.subscribed_topic_names == ()
+        self._is_uneven[group] |= bool(request.subscribed_topic_regex) or self._lacks_topics[group]
         self._by_heartbeat.add((group, member_id))
         self._made_ids[group] |= member_id not in self._own_ids
         if request.server_assignor is not None:

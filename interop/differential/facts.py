@@ -21,7 +21,7 @@ class Facts(NamedTuple):
     and did so when the group was classic. `unmatched`: a member has changed to a pattern that matches no topic.
     `went_classic`: the last member of the consumer protocol has joined by a JoinGroup under its own id. `owes_step`: a
     classic member has to sync, or to join again. `is_uneven`: a member has subscribed to a pattern, or to
-    nothing.
+    nothing. `lacks_topics`: to nothing.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -46,6 +46,7 @@ class Facts(NamedTuple):
     went_classic: bool = False
     owes_step: bool = False
     is_uneven: bool = False
+    lacks_topics: bool = False
     assignors: frozenset[str] = frozenset()
 
     @property

@@ -458,6 +458,13 @@ def kept(*names: str) -> list[dict[str, str]]:
             refused_fetch("NONE", went_classic=True),
         ),
         (
+            "a pattern, or a member without topics, comes or goes while a target is due",
+            case(BEAT, "member_epoch", 2, 4, lacks_topics=True)._replace(
+                kafka={"assignment": {"topic_partitions": []}}
+            ),
+            case(BEAT, "member_epoch", 2, 4, is_uneven=True)._replace(kafka={"assignment": {"topic_partitions": []}}),
+        ),
+        (
             "a refused JoinGroup to a group without members",
             whole(DeleteOffsets(version=0), "GROUP_ID_NOT_FOUND", "NONE", refused_join=True),
             whole(DeleteOffsets(version=0), "GROUP_ID_NOT_FOUND", "NONE"),

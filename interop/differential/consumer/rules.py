@@ -191,7 +191,15 @@ def _patterns_come_and_go(case: Case) -> bool:
     is_about_shares = isinstance(case.ask, _TELL_SHARES) and "assignment" in case.unlike.path
     is_about_shares &= "epoch" not in case.unlike.path
     epochs = [one.get("member_epoch") if isinstance(one, dict) else None for one in (case.kafka, case.muster)]
-    return is_about_shares and epochs[0] == epochs[1] and case.facts.is_uneven
+    is_alike = is_about_shares and epochs[0] == epochs[1]
+    return (case.facts.is_uneven and is_alike) or (case.facts.lacks_topics and _must_revoke_at_kafka_alone(case))
+
+
+def _must_revoke_at_kafka_alone(case: Case) -> bool:
+    """A member that has partitions to revoke stays at its epoch."""
+    if not isinstance(case.ask, MemberBeat) or case.unlike.path != "member_epoch" or not isinstance(case.kafka, dict):
+        return False
+    return bool(case.unlike.kafka < case.unlike.muster) and case.kafka.get("assignment") is not None
 
 
 def _late_by_another(case: Case) -> bool:
