@@ -471,6 +471,11 @@ def kept(*names: str) -> list[dict[str, str]]:
         ),
         (
             "a member that goes over to the consumer protocol before it has synced, or joined again",
+            refused_fetch("UNKNOWN_MEMBER_ID", went_over=True),
+            refused_fetch("NONE", went_over=True),
+        ),
+        (
+            "a member that goes over to the consumer protocol before it has synced, or joined again",
             whole(Delete(version=1), "NONE", "NON_EMPTY_GROUP", went_over=True),
             whole(Delete(version=1), "NON_EMPTY_GROUP", "NONE", went_over=True),
         ),

@@ -138,7 +138,8 @@ def _went_over(case: Case) -> bool:
     is_gone = case.unlike.kafka == "UNKNOWN_MEMBER_ID"
     is_classic = isinstance(case.ask, Join) and case.unlike.path == "member_id" and not case.unlike.muster
     is_later = isinstance(case.ask, Join) and case.unlike.path in {"generation_id", "the answer"}
-    is_about_epochs = isinstance(case.ask, _TELL_EPOCHS) or _is_commit_of_members(case)
+    is_of_members = _is_commit_of_members(case) or _is_fetch_refused_by_one(case)
+    is_about_epochs = isinstance(case.ask, _TELL_EPOCHS) or is_of_members
     told = case.unlike.kafka, case.unlike.muster
     is_deleted = isinstance(case.ask, Delete) and told == ("NONE", "NON_EMPTY_GROUP")
     return case.facts.went_over and (is_gone or is_classic or is_later or is_about_epochs or is_deleted)
