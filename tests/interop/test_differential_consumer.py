@@ -458,6 +458,11 @@ def kept(*names: str) -> list[dict[str, str]]:
             refused_fetch("NONE", went_classic=True),
         ),
         (
+            "partitions reported on a connection older than the one of the member's last heartbeat",
+            case(MemberBeat(version=0, who=Who.OTHER, epoch=Epoch.JOIN), "member_epoch", 5, 3),
+            case(MemberBeat(version=0, who=Who.OTHER, epoch=Epoch.JOIN), "member_epoch", 3, 5),
+        ),
+        (
             "a pattern, or a member without topics, comes or goes while a target is due",
             case(BEAT, "member_epoch", 2, 4, lacks_topics=True)._replace(
                 kafka={"assignment": {"topic_partitions": []}}

@@ -6,7 +6,7 @@ from typing import Any
 
 from interop.differential.allowed import Case, Rule
 from interop.differential.answers import UNANSWERED
-from interop.differential.consumer.steps import DescribeMembers, MemberBeat, MemberFetch, Owned
+from interop.differential.consumer.steps import DescribeMembers, Epoch, MemberBeat, MemberFetch, Owned
 from interop.differential.steps import Beat, Commit, Delete, DeleteOffsets, Describe, Join, Leave, List, Sync
 from interop.differential.views import Who
 from protocol.consumer_protocol import decode_assignment
@@ -204,7 +204,9 @@ def _must_revoke_at_kafka_alone(case: Case) -> bool:
 
 
 def _late_by_another(case: Case) -> bool:
-    if not isinstance(case.ask, MemberBeat) or case.ask.who is not Who.OTHER or case.ask.owned is Owned.UNSAID:
+    if not isinstance(case.ask, MemberBeat) or case.ask.who is not Who.OTHER:
+        return False
+    if case.ask.owned is Owned.UNSAID and case.ask.epoch is not Epoch.JOIN:  # a join reports that it has nothing
         return False
     kafka, muster = case.unlike.kafka, case.unlike.muster
     is_behind = isinstance(kafka, int) and isinstance(muster, int) and muster < kafka
