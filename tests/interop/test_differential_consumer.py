@@ -476,6 +476,16 @@ def kept(*names: str) -> list[dict[str, str]]:
         ),
         (
             "a member that goes over to the consumer protocol before it has synced, or joined again",
+            whole(Commit(version=9), "OFFSET_METADATA_TOO_LARGE", "ILLEGAL_GENERATION", went_over=True),
+            whole(Commit(version=9), "OFFSET_METADATA_TOO_LARGE", "NONE", went_over=True),
+        ),
+        (
+            "a refused upgrade of a group with parked requests",
+            whole(Sync(version=1), "REBALANCE_IN_PROGRESS", UNANSWERED),
+            whole(Sync(version=1), "UNKNOWN_MEMBER_ID", UNANSWERED),
+        ),
+        (
+            "a member that goes over to the consumer protocol before it has synced, or joined again",
             refused_fetch("UNKNOWN_MEMBER_ID", went_over=True),
             refused_fetch("NONE", went_over=True),
         ),

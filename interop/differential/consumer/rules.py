@@ -35,8 +35,9 @@ def _error(answer: Any) -> str:
 
 
 def _is_commit_of_members(case: Case) -> bool:
-    """A group without members takes commits that one with members refuses."""
-    return isinstance(case.ask, Commit) and {case.unlike.kafka, case.unlike.muster} <= _ERRORS_OF_MEMBERS
+    """A group without members takes commits that one with members refuses, or looks at their metadata."""
+    told = {str(case.unlike.kafka), str(case.unlike.muster)} if isinstance(case.ask, Commit) else set()
+    return bool(told & _REFUSALS) and told <= {*_ERRORS_OF_MEMBERS, "OFFSET_METADATA_TOO_LARGE"}
 
 
 def _is_fetch_refused_by_one(case: Case) -> bool:
@@ -84,7 +85,7 @@ def _replaced_before_others_have_moved(case: Case) -> bool:
 
 def _refused_upgrade(case: Case) -> bool:
     told = _error(case.kafka), _error(case.muster)
-    return isinstance(case.ask, Join) and told == ("REBALANCE_IN_PROGRESS", UNANSWERED)
+    return isinstance(case.ask, Join | Sync) and told == ("REBALANCE_IN_PROGRESS", UNANSWERED)
 
 
 def _sessions_end_together(case: Case) -> bool:
