@@ -127,8 +127,21 @@ class ConsumerWorld(NativeWorld[Any]):
             return  # what it was told is older than its session
         for other in self._people.values():
             both = member.places & other.places if other is not member and other.is_alive else None
-            if both:
+            if both and not self._is_replaced(other):
                 raise Broken(f"{member.name} and {other.name} hold {sorted(both)} at once")
+
+    def _is_replaced(self, member: ConsumerSim | ClassicSim) -> bool:
+        """Return true for a classic static member in whose place another process has joined by the consumer protocol,
+        which may be a late request of a former one: the coordinator replaces a classic holder at once, and the holder
+        learns of it by its next request (docs/spec/consumer-group-protocol.md#7.2)."""
+        found = None if self.daemon.node is None else self.daemon.node.core.directory.get(GROUP)
+        consumer = None if found is None else found.serving_consumer
+        if consumer is None or not isinstance(member, ClassicSim):
+            return False
+        holder = consumer.static_members.get(member.traits.settings.group_instance_id or "")
+        is_replaced = holder is not None and holder != member.member_id
+        self.seen.add("holders replaced by another process", is_replaced)
+        return is_replaced
 
     def epoch_answered(self, member: ConsumerSim, before: int, after: int) -> None:
         if after < before:

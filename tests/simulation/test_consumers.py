@@ -56,6 +56,12 @@ def test_a_rebalance_is_counted_once_while_members_wait_for_their_first_target(s
     assert ConsumerWorld(seed, kafka=ALL_NATIVE).run().counts["notes: member joined"]
 
 
+def test_a_holder_that_another_process_replaces_may_read_until_it_is_told() -> None:
+    """In this world a join of a process that is gone comes late, and the coordinator gives it the place of the classic
+    member that has the instance by then, as Kafka does."""
+    assert ConsumerWorld(404_776).run().counts["holders replaced by another process"]
+
+
 def test_one_seed_is_one_trace() -> None:
     worlds = [ConsumerWorld(seed) for seed in (3, 3, 4)]
     for world in worlds:
