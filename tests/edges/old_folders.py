@@ -86,7 +86,8 @@ def fill(daemon: Daemon) -> None:
 def unpacked(archive: Path, folder: Path) -> Path:
     """Unpack the archive; return the data folder in it."""
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
+        tar.extractall(folder)
     return folder / "data"
 
 

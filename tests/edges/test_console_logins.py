@@ -13,9 +13,11 @@ from playwright.sync_api import Browser, Page, Route, expect
 from muster.blocking.cluster import ClusterClient
 from protocol.access_token import hash_of, token_of
 from protocol.messages import Message
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.messages.tokens import CreateToken, DeleteToken
 from protocol.messages.topics import CreatableTopic, CreateTopics
+from protocol.record_batch import encode_batch
 from tests.edges import logins
 from tests.edges.chromium import GROUP, NEEDS_CHROMIUM, PHONE, SERIOUS, go, launched, opened
 from tests.edges.musterd import Daemon, running
@@ -36,7 +38,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         with_http=True,
     ) as daemon:
         commit = OffsetCommit("export", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),)),))
-        ask(daemon, CreateTopics((CreatableTopic("orders", 1),)), commit)
+        records = ProducePartition(0, encode_batch([(None, b"record")] * 7, timestamp_ms=1))
+        produce = Produce((ProduceTopic("orders", (records,)),), acks=-1, timeout_ms=10_000)
+        ask(daemon, CreateTopics((CreatableTopic("orders", 1),)), produce, commit)
         yield daemon
 
 
