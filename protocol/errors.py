@@ -1,7 +1,7 @@
 """Error codes with Kafka's numbers and names, and the only exception that a wire protocol may raise."""
 
 import enum
-from typing import Self
+from typing import Any, Self
 
 _INT16 = range(-0x8000, 0x8000)
 
@@ -143,6 +143,10 @@ class ErrorCode(enum.IntEnum):
     def is_known(self) -> bool:
         """False for a number without a meaning here; the request may have been carried out."""
         return self.value in type(self)._value2member_map_
+
+    def __reduce_ex__(self, proto: object, /) -> tuple[Any, ...]:
+        """Pickle by value: Python before 3.11.4 pickles by name, which unknown codes have not in the class."""
+        return type(self), (self.value,)
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:

@@ -186,6 +186,7 @@ class Security:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             with _reading(self.ca_location, "certificates to believe servers by"):
                 _load_trusted(context, self.ca_location)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2  # Debian's Python leaves it to OpenSSL's settings
         context.check_hostname = self.check_hostname
         if self.certificate_location is not None:
             where = self.key_location or self.certificate_location

@@ -145,6 +145,7 @@ class _NoRedirects(HTTPRedirectHandler):
 def _fetch(request: TokenRequest) -> tuple[str, float]:
     """Request a token; return it and its lifetime."""
     context = ssl.create_default_context(cafile=request.ca_location)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     login = b64encode(f"{request.client_id}:{request.client_secret}".encode()).decode()
     asked = {"grant_type": "client_credentials"} | ({} if request.scope is None else {"scope": request.scope})
     headers = {"Authorization": f"Basic {login}", "Accept": "application/json"}
