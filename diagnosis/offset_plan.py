@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from diagnosis.assignments import Key
-from protocol.messages.groups import ALL_NOTES, ListNotes, OffsetChange
+from protocol.messages.groups import ALL_NOTES, ListedNote, ListNotes, OffsetChange
 
 NONE = -1
 """Offset of a partition without a commit."""
@@ -122,6 +122,11 @@ def one_note(group_id: str, number: int) -> ListNotes:
     """Build the request for the note of this number. The reply to that for number 0 has all notes: `after` -1 means
     the newest."""
     return ListNotes(group_id, number - 1, 1 if number else ALL_NOTES)
+
+
+def act_of(notes: Iterable[ListedNote], number: int) -> ListedNote | None:
+    """Return the note of this number if it tells of changed offsets; else None."""
+    return next((one for one in notes if one.number == number and one.changes), None)
 
 
 def parse_act_id(text: str) -> tuple[str, int] | None:

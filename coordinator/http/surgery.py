@@ -15,6 +15,7 @@ from diagnosis.gathering import EARLIEST, LATEST
 from diagnosis.offset_plan import (
     PlannedOffset,
     Target,
+    act_of,
     changes,
     make_plan,
     one_note,
@@ -123,8 +124,7 @@ class SurgeryPages:
             raise Problem(_INVALID, f"{names['id'][:80]!r} is no id: it is GROUP:NUMBER")
         group_id, number = found
         asked = one_note(group_id, number)
-        notes = (await self._ask.notes(group_id, asked.after, asked.limit)).notes
-        act = next((one for one in notes if one.number == number and one.changes), None)
+        act = act_of((await self._ask.notes(group_id, asked.after, asked.limit)).notes, number)
         if act is None:
             raise Problem(_NO_SUCH_ACT, f"group {group_id!r} has no act {number} that changed offsets")
         wanted = reversed_changes(act.changes)

@@ -10,6 +10,7 @@ import typer
 from diagnosis.offset_plan import (
     PlannedOffset,
     Target,
+    act_of,
     one_note,
     parse_act_id,
     possible_changes,
@@ -176,10 +177,9 @@ def _existing(cluster: ClusterClient, topics: set[str]) -> dict[str, int]:
 
 def _changes_of(cluster: ClusterClient, group: str, number: int) -> tuple[OffsetChange, ...]:
     notes = cluster.ask_coordinator(ListNotesReply, group, one_note(group, number)).notes
-    for note in notes:
-        if note.number == number and note.changes:
-            return note.changes
-    raise NotFound(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
+    if (act := act_of(notes, number)) is None:
+        raise NotFound(f"group {group!r} has no act {number} that changed offsets: see `muster audit`")
+    return act.changes
 
 
 def evict(
