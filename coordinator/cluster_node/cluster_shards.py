@@ -21,6 +21,7 @@ from coordinator.cluster_node.effects import CaughtUp, HandedOver, PublishNews, 
 from coordinator.cluster_node.events import (
     LeaseEnded,
     LeaseRenewed,
+    LeftNodes,
     LogProblems,
     NewsReceived,
     NodeEnded,
@@ -96,11 +97,16 @@ class ClusterShards:
             self._moves.found(event)
             share(placement.listeners(), placement.coordinators())
 
+        def left(event: LeftNodes, moment: Moment) -> None:
+            placement.left()
+            share(placement.listeners(), placement.coordinators())
+
         node.handlers |= {
             ShardChanged: self._shard_changed,
             LeaseRenewed: self._lease_renewed,
             LeaseEnded: self._lease_ended,
             NodesFound: found,
+            LeftNodes: left,
             NodeEnded: self._node_ended,
             LogProblems: self._problems,
             ShardsToRead: self._to_read,

@@ -23,6 +23,10 @@ class LeaseEnded(Event):
     """The node has left its group, or learnt that it is no member. `OwnershipLost` follows for each shard it owned."""
 
 
+class LeftNodes(Event):
+    """This node has left the nodes' group as planned, and serves no shard."""
+
+
 class NodesFound(Event):
     """Members of the nodes' group, including this node. `owners`: the id of the node to which each shard is assigned;
     -1 for none. `unsettled_boot_ms`: when this node learnt that members join or leave; -1 if only this node joined."""

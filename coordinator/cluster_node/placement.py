@@ -54,6 +54,11 @@ class NodesPlacement(Placement):
                 self._settles_by_ms[shard] = max(now_ms + _SETTLES_WITHIN_MS, self._ended_until_ms.get(owner, 0))
         return settled
 
+    def left(self) -> None:
+        """Name this node no more if others are known: it has left them, and will end."""
+        if len(self._nodes) > 1:
+            self._nodes.pop(self.node_id, None)
+
     def let_go(self, news: LetGo, now_ms: int) -> None:
         """Expect another owner of the shard."""
         server = self._servers.get(news.shard)

@@ -13,7 +13,7 @@ from coordinator.cluster_log.events import (
     OwnershipRevoked,
     ShardEvent,
 )
-from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged, ShardsToRead
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LeftNodes, NodesFound, ShardChanged, ShardsToRead
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.gateway.cluster.nodes_group import FollowedShards, GroupStep, NodesGroup, NodesGroupSettings
 from coordinator.gateway.cluster.user_data import Candidate
@@ -51,6 +51,7 @@ class RigNode:
         self.leases: list[int] = []
         """Times from which the lease ran, the newest last; emptied when it ends."""
         self.found: NodesFound | None = None
+        self.has_left = False
         view = NodeView(node_id, {"kafka": (f"node-{node_id}", 9092)})
         settings = NodesGroupSettings("__muster_nodes", TOPIC, SESSION_MS, BEAT_MS, follows)
         self.group = NodesGroup(settings, Candidate(view, incarnation), lambda: 0.5)
@@ -63,6 +64,8 @@ class RigNode:
                     self.leases.append(sent_ms)
                 case LeaseEnded():
                     self.leases.clear()
+                case LeftNodes():
+                    self.has_left = True
                 case NodesFound():
                     self.found = event
                     self.is_behind = self.is_cut

@@ -66,8 +66,8 @@ def test_a_node_that_leaves_is_followed_at_the_others_next_heartbeat() -> None:
     rig.run(3 * BEAT_MS)
     one.leave()
     rig.run(BEAT_MS + 10)
-    assert one.group.is_closed and not one.owned and not one.leases
-    assert two.owned == ALL
+    assert one.group.is_closed and one.has_left and not one.owned and not one.leases
+    assert two.owned == ALL and not two.has_left
 
 
 def test_a_node_that_was_cut_off_for_longer_than_a_session_hears_that_it_lost_its_shards_and_gets_others() -> None:

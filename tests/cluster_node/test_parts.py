@@ -191,6 +191,20 @@ def test_kafka_s_clients_know_coordinators_by_ids_that_no_broker_has() -> None:
     assert placement.unowned_shards == 1
 
 
+def test_a_node_that_has_left_sends_its_clients_to_the_others() -> None:
+    placement = placed(node_view(1, 30), node_view(2, 30), owners=(2, 1, 2))
+    assert {host for host, _ in placement.listeners().values()} == {"n1", "n2"}
+    placement.left()
+    assert {host for host, _ in placement.listeners().values()} == {"n2"}
+    assert placement.coordinators() == {COORDINATOR_IDS + 2: ("n2", 9_092)}
+
+
+def test_a_node_that_has_left_nobody_behind_names_itself() -> None:
+    placement = placed(node_view(1, 3), owners=(1, 1, 1))
+    placement.left()
+    assert list(placement.coordinators()) == [COORDINATOR_IDS + 1]
+
+
 def test_a_broker_has_one_address_at_all_nodes_which_few_brokers_change_when_a_node_comes() -> None:
     views = [node_view(node_id, 30) for node_id in (1, 2, 3)]
     two, three = placed(*views[:2]).listeners(), placed(*views).listeners()

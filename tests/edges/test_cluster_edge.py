@@ -118,6 +118,17 @@ async def test_a_node_that_leaves_answers_until_the_others_serve_its_shards(monk
         assert len(one.serves) == SHARDS
 
 
+async def test_a_node_that_has_left_goes_on_answering_clients_that_it_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.cluster_edge._REDIRECTS_S", _PATIENCE_S)
+    async with fake_kafka(brokers=2) as kafka, nodes(kafka, 1, 2) as (one, two):
+        await _soon(lambda: len(two.serves) == SHARDS // 2 and len(one.serves) == SHARDS // 2)
+        leaving = asyncio.ensure_future(two.edge.leave())
+        await _soon(lambda: len(one.serves) == SHARDS and not two.serves)
+        assert not leaving.done()
+        leaving.cancel()
+        await asyncio.wait_for(one.edge.leave(), LEAVES_WITHIN_S)  # nobody is left that clients could be sent to
+
+
 async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() -> None:
     """The next rebalance of the others does not wait for the end of its session."""
     async with fake_kafka() as kafka, nodes(kafka, 1):

@@ -16,7 +16,7 @@ from coordinator.cluster_log.events import (
     OwnershipRevoked,
     ShardEvent,
 )
-from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, NodesFound, ShardChanged, ShardsToRead
+from coordinator.cluster_node.events import LeaseEnded, LeaseRenewed, LeftNodes, NodesFound, ShardChanged, ShardsToRead
 from coordinator.cluster_node.nodes import NOBODY
 from coordinator.gateway.cluster.nodes_protocol import NodesProtocol
 from coordinator.gateway.cluster.readiness import Readiness
@@ -206,7 +206,7 @@ class NodesGroup:
                     self.problem = reason
                     self._pause_until_ms = now_ms + _REFUSED_PAUSE_MS
                 case Closed():
-                    done.events.append(LeaseEnded())
+                    done.events.extend((LeaseEnded(), LeftNodes()))
 
     def _revoke(self, partitions: tuple[TopicPartition, ...], done: GroupStep) -> None:
         self._unreleased = {one.partition for one in partitions}

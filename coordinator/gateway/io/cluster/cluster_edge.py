@@ -38,7 +38,10 @@ _RETRY_S = 1.0
 _NOTES_WITHIN_S, _NOTES_TOLD_WITHIN_S = 10.0, 1.0
 """Time for reading all notes at a start, and for writing the last ones at the end."""
 _TAKEN_WITHIN_S = 1.0
-"""Time for which a node that has left tells its clients the next owners of its shards, at most."""
+"""Time for which a node that has left waits for the next owners of its shards, at most."""
+_REDIRECTS_S = 1.0
+"""Time for which it then answers its clients: one that was refused asks again after 0.1 to 0.3 s, often here, and waits
+twice as long if it is refused a connection (franz-go)."""
 
 
 class NodeServer(Protocol):
@@ -158,16 +161,18 @@ class ClusterEdge:
     # --- the end ---
 
     async def leave(self) -> None:
-        """Hand all shards over, while the node still serves, and leave the nodes' group; once. Return when other nodes
-        serve the shards, so that clients of this one are told by which and find nobody gone."""
+        """Hand all shards over, while the node still serves, and leave the nodes' group; once. Return some time after
+        other nodes serve the shards, so that clients of this one are told by which and find nobody gone."""
         await self._tasks.stop()
         if self._member is not None and not self._has_left:
             self._has_left = True
             await self._member.leave(self._plan.leaves_within_s)
             await self._notes.drain(_NOTES_TOLD_WITHIN_S)
-            if self._member.group.has_successors and self._untaken:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._all_taken.wait(), _TAKEN_WITHIN_S)
+            if self._member.group.has_successors:
+                if self._untaken:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._all_taken.wait(), _TAKEN_WITHIN_S)
+                await asyncio.sleep(_REDIRECTS_S)
 
     async def stop(self) -> None:
         """Leave, and close the connections."""
