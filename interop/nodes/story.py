@@ -34,7 +34,7 @@ COORDINATORS = 1_000_000_000
 _PATIENCE_S, _BEGIN_S = 180.0, 120.0
 _AGAIN = 2
 """Commits of each clerk after which its group counts as served again."""
-_LOOK_S = 0.25
+_LOOK_S, _ASKED_WITHIN_S = 0.25, 30.0
 _OF_MEMBERS = {"leader rejoined", "member metadata changed", "member left"}
 """Causes that are the members' own: they asked for it."""
 
@@ -129,13 +129,18 @@ class Story:
         return found
 
     def _causes(self, group: str, since_s: float) -> list[str]:
-        """Return what nodes have noted as the causes of the group's rebalances."""
-        try:
-            notes = self._scene.nodes[0].ask(f"/v1/groups/{group}/notes")["notes"]
-        except OSError as error:
-            return [f"nobody can be asked: {error}"]
-        since_ms = since_s * 1_000
-        return [note["cause"] for note in notes if note["kind"] == "rebalance" and note["wall_ms"] >= since_ms]
+        """Return what nodes have noted as the causes of the group's rebalances. A node that starts answers 503."""
+        deadline = time.monotonic() + _ASKED_WITHIN_S
+        while True:
+            try:
+                notes = self._scene.nodes[0].ask(f"/v1/groups/{group}/notes")["notes"]
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    return [f"nobody can be asked: {error}"]
+                time.sleep(_LOOK_S)
+            else:
+                since_ms = since_s * 1_000
+                return [note["cause"] for note in notes if note["kind"] == "rebalance" and note["wall_ms"] >= since_ms]
 
     def _refused(self) -> Counter[str]:
         return sum((clerk.refused for clerk in self.clerks), Counter())
