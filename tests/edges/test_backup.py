@@ -1,9 +1,10 @@
-"""`musterd backup` of a folder that a daemon serves, and the drill: killed, restored elsewhere, nothing acknowledged is
-lost."""
+"""`musterd backup` of a folder that a daemon serves, and the drill: killed, its folder lost, restored in its place;
+nothing is lost that was acknowledged before the backup."""
 
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from crc32c import crc32c
 from coordinator.tools import backup, log_command
 from coordinator.tools.backup import BackupFailed, back_up
 from muster.blocking import ClusterClient
+from muster.errors import CannotConnect
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     OffsetCommit,
@@ -40,7 +42,7 @@ NO_ROOM_YET = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
 class Committer:
-    """Commits ever larger offsets, and remembers the last that was acknowledged."""
+    """Commits ever larger offsets until the daemon is killed, and remembers the last that was acknowledged."""
 
     def __init__(self, daemon: Daemon, group_id: str) -> None:
         self.acknowledged = -1
@@ -55,7 +57,7 @@ class Committer:
 
     def _run(self, bootstrap: str) -> None:
         offset = 0
-        with ClusterClient(bootstrap) as connection:
+        with ClusterClient(bootstrap) as connection, suppress(CannotConnect):
             while not self._is_over.wait(PAUSE_S):
                 parts = tuple(OffsetCommitPartition(n, offset, committed_metadata=METADATA) for n in range(PARTITIONS))
                 commit = OffsetCommit(self._group_id, (OffsetCommitTopic("orders", parts),))
@@ -68,16 +70,21 @@ class Committer:
 
 
 @pytest.fixture
-def committers(tmp_path: Path) -> Iterator[list[Committer]]:
-    with running(tmp_path / "data", *SETTINGS) as daemon:
-        with ClusterClient(daemon.bootstrap) as connection:
-            connection.ask(CreateTopics((CreatableTopic("orders", PARTITIONS),)), 60)
-        started = [Committer(daemon, f"group-{number}") for number in range(2)]
-        try:
-            yield started
-        finally:
-            for one in started:
-                one.stop()
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    with running(tmp_path / "data", *SETTINGS) as started:
+        yield started
+
+
+@pytest.fixture
+def committers(daemon: Daemon) -> Iterator[list[Committer]]:
+    with ClusterClient(daemon.bootstrap) as connection:
+        connection.ask(CreateTopics((CreatableTopic("orders", PARTITIONS),)), 60)
+    started = [Committer(daemon, f"group-{number}") for number in range(2)]
+    try:
+        yield started
+    finally:
+        for one in started:
+            one.stop()
 
 
 def committed(daemon: Daemon, group_id: str) -> list[int]:
@@ -88,25 +95,27 @@ def committed(daemon: Daemon, group_id: str) -> list[int]:
 
 
 def test_a_drill_loses_nothing_that_was_acknowledged_before_the_backup(
-    tmp_path: Path, committers: list[Committer], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, daemon: Daemon, committers: list[Committer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert within(10, lambda: all(one.acknowledged >= 40 for one in committers))
     copy, before = tmp_path / "copies" / "monday", [one.acknowledged for one in committers]
 
-    assert backup.main([str(tmp_path / "data"), str(copy)]) == 0
+    assert backup.main([str(daemon.folder), str(copy)]) == 0
 
     after = [one.acknowledged for one in committers]
     assert "verified: sound" in capsys.readouterr().out
+    daemon.kill()  # in the middle of commits
     for one in committers:
         one.stop()
+    shutil.rmtree(daemon.folder)
     assert log_command.main(["verify", str(copy)]) == 0
-    shutil.copytree(copy, tmp_path / "restored")
-    with running(tmp_path / "restored", *SETTINGS) as restored:
-        for number in range(2):
-            offsets = committed(restored, f"group-{number}")
-            assert len(offsets) == PARTITIONS
-            assert len(set(offsets)) == 1, "a commit is there whole or not at all"
-            assert before[number] <= offsets[0] <= after[number] + 1
+    shutil.copytree(copy, daemon.folder)
+    daemon.start()
+    for number in range(2):
+        offsets = committed(daemon, f"group-{number}")
+        assert len(offsets) == PARTITIONS
+        assert len(set(offsets)) == 1, "a commit is there whole or not at all"
+        assert before[number] <= offsets[0] <= after[number] + 1
 
 
 @pytest.fixture(scope="module")
