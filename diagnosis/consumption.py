@@ -40,11 +40,18 @@ def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
                 evidence.group.group_id,
                 f"{people.client_of(member)} commits for {names} and does not get on: the same offset as before, "
                 + _unread(own),
+                since_ms=_since([one for one in own if one.repeated_since_ms >= 0], evidence),
                 partitions=len(own),
                 records=sum(one.lag for one in own),
                 command=command("groups describe", evidence.group.group_id, "--verbose"),
             )
             yield blame(problem, member)
+
+
+def _since(own: list[Progress], evidence: Evidence) -> int:
+    """Return the time from which on the first of these partitions was not read on, -1 if unknown."""
+    times = (one.waits_since_ms(evidence.group.state_since_ms) for one in own)
+    return min((at_ms for at_ms in times if at_ms >= 0), default=-1)
 
 
 def _unread(own: list[Progress]) -> str:
@@ -85,7 +92,7 @@ def _stopped(evidence: Evidence, member: DescribedMember, own: list[Progress]) -
         group.group_id,
         f"{people.client_of(member)} does not read {_names([(one.topic, one.partition) for one in own])}: {since}, "
         + _unread(own),
-        since_ms=last_ms,
+        since_ms=_since(own, evidence),
         partitions=len(own),
         records=sum(one.lag for one in own),
         command=command("groups describe", group.group_id, "--verbose"),
@@ -138,7 +145,7 @@ def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
     if lost:
         records = sum((one.begin or 0) - (one.committed or 0) for one in lost)
         group_id = evidence.group.group_id
-        yield GroupProblem(
+        problem = GroupProblem(
             Kind.OFFSETS_OUT_OF_RANGE,
             group_id,
             f"{_names([(one.topic, one.partition) for one in lost])}: the committed offset lies below the log's start, "
@@ -147,6 +154,15 @@ def out_of_range(evidence: Evidence) -> Iterator[GroupProblem]:
             records=records,
             command=command("groups reset", group_id, "--to-earliest", *_options(lost)),
         )
+        yield blame(problem, _owner_of_all(evidence, lost))
+
+
+def _owner_of_all(evidence: Evidence, lines: list[Progress]) -> DescribedMember | None:
+    """Return the member that owns all these partitions, None if there is none."""
+    owners = owners_of(evidence.group)
+    first = owners.get((lines[0].topic, lines[0].partition))
+    is_alone = all(owners.get((one.topic, one.partition)) is first for one in lines)
+    return first if is_alone else None
 
 
 def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
@@ -196,7 +212,9 @@ def expires(evidence: Evidence) -> Iterator[GroupProblem]:
             Kind.OFFSETS_EXPIRE,
             group_id,
             f"committed offsets expire {when}: the group then reads from where `auto.offset.reset` says",
+            since_ms=evidence.group.state_since_ms,
             partitions=len(committed),
+            records=sum(one.lag for one in committed),
             command=command("offsets expiring", group_id),
         )
 

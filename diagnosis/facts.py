@@ -19,6 +19,7 @@ _UNKNOWN_IF_NEGATIVE: Final = frozenset(
         "phase_left_ms",
         "state_since_ms",
         "since_ms",
+        "seen_ms",
         "generation_id",
         "target_epoch",
         "revoking_ms",

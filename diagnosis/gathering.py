@@ -14,7 +14,12 @@ from diagnosis.doctor import diagnose
 from diagnosis.loops import RECENT_MS, is_recent, refused_join
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Progress
 from protocol.messages.groups import DescribedGroup, ListedNote, RefusedRequest
-from protocol.messages.offsets import OffsetFetchGroupReply
+from protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsReply,
+    ListOffsetsTopic,
+    OffsetFetchGroupReply,
+)
 
 T = TypeVar("T")
 NOTES_A_GROUP: Final = 100
@@ -26,11 +31,19 @@ _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 class Commit(NamedTuple):
     """A committed offset; `at_ms`, its time, and `previous`, the offset before it, are None if the server does not
-    report them."""
+    report them. `repeated_since_ms`: time of the first commit of this offset if later ones repeated it, else -1."""
 
     offset: int
     at_ms: int | None
     previous: int | None = None
+    repeated_since_ms: int = -1
+
+
+class WrittenRecord(NamedTuple):
+    """The offset and the timestamp of a record."""
+
+    offset: int
+    written_ms: int
 
 
 class EvidenceSource(Protocol):
@@ -45,6 +58,10 @@ class EvidenceSource(Protocol):
     async def offsets_at(self, keys: Sequence[Key], timestamp: int) -> dict[Key, int]:
         """Return for each partition the first offset at or after the time, -1 if no record is so late. Partitions
         without an answer are omitted."""
+
+    async def first_records(self, since: Mapping[Key, int]) -> dict[Key, WrittenRecord]:
+        """Return for each partition the first record written at or after its time. Partitions without such a record,
+        or an answer, are omitted."""
 
     async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
         """Return the newest notes of the group, `NOTES_A_GROUP` at most."""
@@ -100,7 +117,8 @@ async def _gather(source: EvidenceSource, group_ids: list[str], known: Known) ->
             expires_ms = await source.first_expiry(group.group_id)
         refusals = tuple(one for one in known.refusals if one.group_id == group.group_id)
         found.append(Evidence(group, known.now_ms, notes, lines, refusals, known.counts, expires_ms))
-    return await _with_overdue(source, found, known.now_ms)
+    found = await _with_overdue(source, found, known.now_ms)
+    return await _with_times(source, found) if known.tells_all else found
 
 
 async def _with_overdue(source: EvidenceSource, found: list[Evidence], now_ms: int) -> list[Evidence]:
@@ -133,8 +151,30 @@ def _overdue(one: Progress, first: Mapping[Key, int]) -> Progress:
     key = (one.topic, one.partition)
     if key not in first or not one.lag:
         return one
-    start = one.begin if one.committed is None else one.committed
+    start = one.first_unread
     return replace(one, is_overdue=first[key] < 0 or (start is not None and start < first[key]))
+
+
+async def _with_times(source: EvidenceSource, found: list[Evidence]) -> list[Evidence]:
+    """Look up when the first unread records were written, of partitions where they wait for too long. Each group has
+    times of its own."""
+    timed = []
+    for evidence in found:
+        late = [one for one in evidence.progress if one.is_overdue]
+        # A record of the same millisecond may be the one before.
+        since = {(one.topic, one.partition): (one.reached_ms or 0) + 1 for one in late}
+        first = await source.first_records(since) if since else {}
+        timed.append(replace(evidence, progress=tuple(_written(one, first) for one in evidence.progress)))
+    return timed
+
+
+def _written(one: Progress, first: Mapping[Key, WrittenRecord]) -> Progress:
+    """Add the time of the first unread record. Any other record shows that this one is older than the time looked for,
+    or that the log's timestamps are not in order."""
+    record = first.get((one.topic, one.partition))
+    if record is None or not one.is_overdue or record.offset != one.first_unread:
+        return one
+    return replace(one, written_ms=record.written_ms)
 
 
 def _has_recent_notes(group: DescribedGroup, now_ms: int, own: Mapping[Key, Commit]) -> bool:
@@ -160,7 +200,10 @@ def _progress(key: Key, commit: Commit | None, begins: Mapping[Key, int], ends: 
     begin, end = begins.get(key), ends.get(key)
     if commit is None:
         return Progress(*key, None, begin, end)
-    return Progress(*key, commit.offset, begin, end, commit.at_ms, previous=commit.previous)
+    return Progress(
+        *key, commit.offset, begin, end, commit.at_ms, previous=commit.previous,
+        repeated_since_ms=commit.repeated_since_ms,
+    )  # fmt: skip
 
 
 def needs_second_look(found: Iterable[Evidence]) -> bool:
@@ -209,14 +252,35 @@ def commits_of(reply: OffsetFetchGroupReply) -> dict[Key, Commit]:
     """Return the committed offsets with the times of their commits."""
     found = {}
     for topic in reply.topics:
-        before = {one.partition_index: one.previous_offset for one in topic.origins}
+        origins = {one.partition_index: one for one in topic.origins}
         for part in topic.partitions:
             if not part.error_code and part.committed_offset >= 0:
                 index, at_ms = part.partition_index, part.commit_timestamp_ms
-                found[topic.name, index] = Commit(
-                    part.committed_offset, at_ms if at_ms >= 0 else None, before.get(index)
-                )
+                commit = Commit(part.committed_offset, at_ms if at_ms >= 0 else None)
+                if (origin := origins.get(index)) is not None:
+                    commit = commit._replace(
+                        previous=origin.previous_offset, repeated_since_ms=origin.repeated_since_ms
+                    )
+                found[topic.name, index] = commit
     return found
+
+
+def first_records_request(since: Mapping[Key, int]) -> tuple[ListOffsetsTopic, ...]:
+    """Return the topics of a ListOffsets for the first record of each partition at or after its time."""
+    return tuple(
+        ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, since[name, part]) for part in parts))
+        for name, parts in by_topic(since).items()
+    )
+
+
+def first_records_of(reply: ListOffsetsReply) -> dict[Key, WrittenRecord]:
+    """Return the records in the reply, as far as there are any."""
+    return {
+        (topic.name, part.partition_index): WrittenRecord(part.offset, part.timestamp)
+        for topic in reply.topics
+        for part in topic.partitions
+        if not part.error_code and part.offset >= 0 and part.timestamp >= 0
+    }
 
 
 def by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:

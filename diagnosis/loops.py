@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from diagnosis import people
+from diagnosis.assignments import assigned_partitions
 from diagnosis.commands import command
 from diagnosis.phases import is_stopped
 from diagnosis.problem import Evidence, GroupProblem, Kind, blame_client, cost
@@ -98,17 +99,29 @@ def fights(evidence: Evidence) -> Iterator[GroupProblem]:
         one = fenced[-1]
         holder = "" if not taken else f"; {_name(taken[-1])} has it now"
         sentence = f"{_client(one)} was fenced and still runs: {one.detail}{holder}"
-        yield blame_client(
-            GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=one.since_ms, command=help_with), one
-        )
+        problem = GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=one.since_ms, command=help_with)
+        yield _cost_of(evidence, taken[-1].initiator if taken else "", blame_client(problem, one))
         return
     again = [note for note in taken if note.times >= _FIGHTS and _gap_ms(note) <= _FIGHT_GAP_MS]
     for note in [note for note in again if evidence.now_ms - note.wall_ms <= 2 * _FIGHT_GAP_MS][-1:]:
         before = note.previous
         rival = "" if before is None else f"; it was {client_text(before.client_id, before.client_host)} before"
         sentence = f"{_name(note)} took its instance id over {note.times} times{rival}"
-        problem = GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=note.since_ms, command=help_with)
-        yield blame_client(problem, note.origin)
+        problem = GroupProblem(
+            Kind.INSTANCE_FOUGHT_OVER,
+            group_id,
+            sentence,
+            member_id=note.initiator,
+            since_ms=note.since_ms,
+            command=help_with,
+        )
+        yield _cost_of(evidence, note.initiator, blame_client(problem, note.origin))
+
+
+def _cost_of(evidence: Evidence, member_id: str, problem: GroupProblem) -> GroupProblem:
+    """Return the problem with the partitions of the member as its cost."""
+    own = [assigned_partitions(evidence.group, one) for one in evidence.group.members if one.member_id == member_id]
+    return cost(problem, evidence.progress, frozenset(key for keys in own for key in keys))
 
 
 def _holder(evidence: Evidence, one: RefusedRequest) -> DescribedMember | None:
@@ -134,7 +147,8 @@ def _refused_for(evidence: Evidence, one: RefusedRequest, holder: DescribedMembe
         if is_alive
         else command("groups evict", group_id, "--member", holder.member_id),
     )
-    return blame_client(problem, one)
+    problem = blame_client(problem, one)
+    return problem if is_alive else _cost_of(evidence, holder.member_id, problem)
 
 
 def _gap_ms(note: ListedNote) -> int:

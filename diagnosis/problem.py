@@ -1,7 +1,8 @@
 """Problems of groups, and the evidence for them."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +32,8 @@ class Kind(enum.StrEnum):
 
 class GroupProblem(msgspec.Struct, frozen=True):
     """A problem of a group: `sentence` names the problem, its culprit and its beginning; `partitions` and `records` are
-    its cost; `command` is the command to run next. `since_ms` is a wall time, -1 if unknown."""
+    its cost; `command` is the command to run next. `since_ms` is a wall time, -1 if unknown; `seen_ms` is then the time
+    at which the process that looks first saw the problem, -1 if it does not remember."""
 
     kind: Kind
     group_id: str
@@ -41,6 +43,7 @@ class GroupProblem(msgspec.Struct, frozen=True):
     client_host: str = ""
     client_port: int = -1
     since_ms: int = -1
+    seen_ms: int = -1
     partitions: int = 0
     records: int = 0
     command: str = ""
@@ -61,12 +64,34 @@ class Progress(msgspec.Struct, frozen=True):
     is_moving: bool | None = None
     previous: int | None = None
     """Offset of the commit before the last."""
+    repeated_since_ms: int = -1
+    """Wall time of the first commit of this offset if later ones repeated it, else -1."""
+    written_ms: int | None = None
+    """Time of the first unread record, if it is later than that of the commit that reached it."""
 
     @property
     def lag(self) -> int:
         """Records left to read, 0 if unknown."""
-        start = self.begin if self.committed is None else self.committed
+        start = self.first_unread
         return 0 if self.end is None or start is None else max(0, self.end - start)
+
+    @property
+    def first_unread(self) -> int | None:
+        """Offset of the first unread record, None if unknown."""
+        return self.begin if self.committed is None else self.committed
+
+    @property
+    def reached_ms(self) -> int | None:
+        """Time at which the group reached the committed offset, None if unknown."""
+        return self.committed_ms if self.repeated_since_ms < 0 else self.repeated_since_ms
+
+    def waits_since_ms(self, stable_since_ms: int) -> int:
+        """Return the time from which on the group could have read the first unread record and did not, -1 if unknown.
+        Without a commit its members have that chance since the group is stable."""
+        reached_ms = self.reached_ms if self.committed is not None else max(stable_since_ms, -1)
+        if reached_ms is None or reached_ms < 0 or (self.committed is None and self.written_ms is None):
+            return -1
+        return reached_ms if self.written_ms is None else max(reached_ms, self.written_ms)
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -86,6 +111,8 @@ class Evidence(msgspec.Struct, frozen=True):
 
 OVERDUE_MS = 300_000
 """Age from which an unread record counts as waiting too long, and time without a commit."""
+_SAME_MS: Final = 1_000
+"""Difference of two beginnings of one problem that is taken for an error of measurement."""
 
 
 def blame(problem: GroupProblem, member: DescribedMember | None) -> GroupProblem:
@@ -108,3 +135,22 @@ def cost(problem: GroupProblem, progress: tuple[Progress, ...], keys: frozenset[
     """Return the problem with its cost: the partitions that are not read meanwhile (default: all), and their lag."""
     lines = [one for one in progress if keys is None or (one.topic, one.partition) in keys]
     return replace(problem, partitions=len(lines), records=sum(one.lag for one in lines))
+
+
+def continued(found: Iterable[GroupProblem], before: Iterable[GroupProblem], now_ms: int = -1) -> list[GroupProblem]:
+    """Return the problems found now, with the beginnings known from the look before: one that is computed from an age
+    differs by some milliseconds each time. A problem of unknown beginning is seen since `now_ms` if it is new."""
+    known = {_identity(one): one for one in before}
+    return [_continued(one, known.get(_identity(one)), now_ms) for one in found]
+
+
+def _continued(one: GroupProblem, before: GroupProblem | None, now_ms: int) -> GroupProblem:
+    if one.since_ms < 0:
+        return replace(one, seen_ms=now_ms if before is None or before.seen_ms < 0 else before.seen_ms)
+    if before is not None and abs(one.since_ms - before.since_ms) <= _SAME_MS:
+        return replace(one, since_ms=before.since_ms)
+    return one
+
+
+def _identity(problem: GroupProblem) -> tuple[str, ...]:
+    return problem.group_id, problem.kind, problem.member_id, problem.client_id, problem.client_host

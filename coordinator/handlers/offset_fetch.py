@@ -67,7 +67,7 @@ def with_origins(shard: Shard, reply: OffsetFetchGroupReply) -> OffsetFetchGroup
             known = shard.offsets.origin_of(reply.group_id, topic.name, part.partition_index)
             if known is None:
                 continue
-            previous, by = known
+            previous, by, repeated_since_ms = known
             client = by.client
             origins.append(
                 CommitOrigin(
@@ -79,6 +79,7 @@ def with_origins(shard: Shard, reply: OffsetFetchGroupReply) -> OffsetFetchGroup
                     client.client_host,
                     client.client_port,
                     client.principal,
+                    repeated_since_ms,
                 )
             )
         topics.append(replace(topic, origins=tuple(origins)))

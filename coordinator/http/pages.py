@@ -257,12 +257,15 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
 )
 
 
+_NOT_OF_THE_SENDER: Final = ("partition_index", "previous_offset", "repeated_since_ms")
+
+
 def _token(more: str | None) -> str | None:
     return None if more is None else parse_qs(more)["page_token"][0]
 
 
 def _commit(topic: OffsetFetchTopicReply, part: OffsetFetchPartitionReply, origin: CommitOrigin | None) -> Json:
-    sender = None if origin is None else known_facts(origin, without=("partition_index", "previous_offset"))
+    sender = None if origin is None else known_facts(origin, without=_NOT_OF_THE_SENDER)
     return {
         "topic": topic.name,
         "partition": part.partition_index,
@@ -270,6 +273,7 @@ def _commit(topic: OffsetFetchTopicReply, part: OffsetFetchPartitionReply, origi
         "metadata": part.metadata,
         "committed_ms": part.commit_timestamp_ms if part.commit_timestamp_ms >= 0 else None,
         "previous_offset": None if origin is None or origin.previous_offset < 0 else origin.previous_offset,
+        "repeated_since_ms": None if origin is None or origin.repeated_since_ms < 0 else origin.repeated_since_ms,
         "committed_by": sender,
     }
 

@@ -22,7 +22,8 @@ class ProblemPages:
     async def problems(self, origin: str, names: Names, query: Names) -> Json:
         """The open problems of all groups that the caller may see, or of `?group=`."""
         if "group" in query:
-            found = await examine(self._ask, self._rest, [(await self._ask.group(query["group"])).group_id])
+            group_id = (await self._ask.group(query["group"])).group_id
+            found = self._open.continued(await examine(self._ask, self._rest, [group_id]))
         else:
             found = await self._open.shown_to(self._ask)
         kind = query.get("kind")

@@ -4,14 +4,15 @@ A check of one group takes about 0.3 ms. The cost of a round must depend on the 
 groups: so the node keeps changed groups in memory for `ListSuspects`, and `diagnosis.schedule` says when the others are
 due."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from coordinator.http.queries import Queries, partitions_of
+from coordinator.http.queries import PARTITIONS_A_REQUEST, Queries, partitions_of
 from diagnosis import gathering
 from diagnosis.assignments import Key
-from diagnosis.problem import Evidence, GroupProblem
+from diagnosis.problem import Evidence, GroupProblem, continued
 from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
 
@@ -51,6 +52,9 @@ class OpenProblems(Protocol):
     async def listed_for(self, queries: Queries, group_ids: Collection[str], now_ms: int) -> list[GroupProblem]:
         """Return those of a list at the node's wall time `now_ms`, by group. `group_ids`: all groups that the caller
         behind `queries` may see."""
+
+    def continued(self, found: Iterable[GroupProblem]) -> list[GroupProblem]:
+        """Return the problems of a single look with what the rounds know of their beginning."""
 
 
 class ProblemWatch:
@@ -117,6 +121,10 @@ class ProblemWatch:
         visible = {*group_ids, *(one.group_id for one in await queries.refusals(()))}
         return [one for one in found if one.group_id in visible]
 
+    def continued(self, found: Iterable[GroupProblem]) -> list[GroupProblem]:
+        """Return the problems of a single look with what the rounds know of their beginning."""
+        return continued(found, self._last)
+
     async def _known(self) -> gathering.Known:
         node = await self._ask.node()
         topology = await self._ask.topology(topics=True)
@@ -155,11 +163,12 @@ class ProblemWatch:
 
     async def _examine(self, group_ids: Sequence[str], known: gathering.Known, asked: "_NodeEvidence") -> None:
         evidence = await gathering.gather(asked, group_ids, known)
+        before = {group_id: self._seen.pop(group_id, None) for group_id in group_ids}
         for group_id in group_ids:
             self._changed.pop(group_id, None)
-            self._seen.pop(group_id, None)
         for one in evidence:
-            self._seen[one.group.group_id] = _seen(one)
+            last = before.get(one.group.group_id)
+            self._seen[one.group.group_id] = _seen(one, () if last is None else last.problems)
 
     def _found(self) -> list[GroupProblem]:
         found = [problem for seen in self._seen.values() for problem in seen.problems]
@@ -176,8 +185,8 @@ class ProblemWatch:
         self._open = now
 
 
-def _seen(evidence: Evidence) -> _Seen:
-    problems = tuple(gathering.problems_of((evidence,)))
+def _seen(evidence: Evidence, before: Iterable[GroupProblem]) -> _Seen:
+    problems = tuple(continued(gathering.problems_of((evidence,)), before, evidence.now_ms))
     due_ms = evidence.now_ms + _REST_MS if problems else next_look_ms(evidence)
     return _Seen(problems, evidence.now_ms, due_ms)
 
@@ -219,6 +228,13 @@ class _NodeEvidence:
         if new := [key for key in keys if key not in self._begins]:
             self._begins |= dict.fromkeys(new) | await self._queries.offsets_at(new, timestamp)
         return {key: begin for key in keys if (begin := self._begins[key]) is not None}
+
+    async def first_records(self, since: Mapping[Key, int]) -> dict[Key, gathering.WrittenRecord]:
+        found: dict[Key, gathering.WrittenRecord] = {}
+        keys = iter(since.items())
+        while some := dict(islice(keys, PARTITIONS_A_REQUEST)):
+            found |= gathering.first_records_of(await self._queries.list_offsets(gathering.first_records_request(some)))
+        return found
 
     async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
         return (await self._queries.notes(group_id, -1, gathering.NOTES_A_GROUP)).notes

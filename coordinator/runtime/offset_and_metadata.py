@@ -17,7 +17,8 @@ class Committer(msgspec.Struct, frozen=True, gc=False):
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A committed offset in memory. `topic_id`: the id of the topic that had the name at the time of the commit; None
     if it was not known. `previous_offset` (-1: none) and `committer` are the offset before the commit and the commit's
-    sender; the log does not contain them, so they are only known for commits since the start."""
+    sender; `repeated_since_ms` is the time of the first commit of this offset if later ones repeated it, else -1. The
+    log does not contain these three, so they are only known for commits since the start."""
 
     offset: int
     leader_epoch: int
@@ -27,7 +28,14 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     topic_id: bytes | None = None
     previous_offset: int = -1
     committer: Committer | None = None
+    repeated_since_ms: int = -1
 
     def recorded(self) -> "OffsetAndMetadata":
         """Return the fields that the log contains."""
-        return self if self.committer is None else replace(self, previous_offset=-1, committer=None)
+        return (
+            self if self.committer is None else replace(self, previous_offset=-1, committer=None, repeated_since_ms=-1)
+        )
+
+    def first_committed_ms(self) -> int:
+        """Return the time since which the group has had this offset."""
+        return self.commit_timestamp_ms if self.repeated_since_ms < 0 else self.repeated_since_ms

@@ -181,6 +181,9 @@ class OffsetTable:
                 None if topic_id is None else self.share_id(topic_id, record.topic),
                 -1 if committer is None or before is None else before.offset,
                 committer,
+                -1
+                if committer is None or before is None or before.offset != record.offset
+                else before.first_committed_ms(),
             )
         if self.pending:
             for record in records:
@@ -214,7 +217,8 @@ class OffsetTable:
                 previous: Any = before.offset
                 if previous > offset:
                     return None
-                new[index] = OffsetAndMetadata(offset, epoch, "", wall_ms, -1, topic_id, previous, committer)
+                since_ms: Any = before.first_committed_ms() if previous == offset else -1
+                new[index] = OffsetAndMetadata(offset, epoch, "", wall_ms, -1, topic_id, previous, committer, since_ms)
             found.append((partitions, new))
         return found
 
@@ -227,15 +231,20 @@ class OffsetTable:
                 found.append((record.topic, record.partition))
         return frozenset(found)
 
-    def origin_of(self, group_id: str, topic: str, partition: int) -> tuple[int, Committer] | None:
-        """Return the previous offset and the sender of the partition's commit; None if that is not known."""
+    def origin_of(self, group_id: str, topic: str, partition: int) -> tuple[int, Committer, int] | None:
+        """Return the previous offset, the sender of the partition's commit, and `repeated_since_ms`; None if they are
+        not known."""
         kept = self.get(group_id, topic, partition)
-        return None if kept is None or kept.committer is None else (kept.previous_offset, kept.committer)
+        if kept is None or kept.committer is None:
+            return None
+        return kept.previous_offset, kept.committer, kept.repeated_since_ms
 
     def note_reset(self, group_id: str, change: OffsetChange, committer: Committer) -> None:
         """Set the sender of the partition's present offset, and the previous offset."""
         partitions, index = self._groups[group_id][change.topic], change.partition_index
-        partitions[index] = replace(partitions[index], previous_offset=change.previous_offset, committer=committer)
+        partitions[index] = replace(
+            partitions[index], previous_offset=change.previous_offset, committer=committer, repeated_since_ms=-1
+        )
 
     def share_id(self, topic_id: bytes, topic: str) -> bytes:
         """Return the shared object for this id, so that many offsets hold only one."""
@@ -302,7 +311,8 @@ class OffsetTable:
             if before is None:
                 self.count += 1
             elif kept.committer is not None:
-                kept = replace(kept, previous_offset=before.offset)
+                since_ms = before.first_committed_ms() if before.offset == kept.offset else -1
+                kept = replace(kept, previous_offset=before.offset, repeated_since_ms=since_ms)
             partitions[partition] = kept
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:

@@ -1,9 +1,11 @@
 """Starts and ends of partitions, as far as they are known, with their ages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby, islice
 from typing import Final, NamedTuple
 
+from diagnosis.assignments import Key
+from diagnosis.gathering import WrittenRecord, first_records_of, first_records_request
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import topology
 from muster.blocking.cluster import ClusterClient, expect
@@ -38,6 +40,16 @@ def ends_of(
     rest = iter(wanted)
     while some := list(islice(rest, _PARTITIONS_A_QUESTION)):
         found |= _ends_from_musterd(cluster, some, timestamp)
+    return found
+
+
+def first_records(cluster: ClusterClient, since: Mapping[Key, int]) -> dict[Key, WrittenRecord]:
+    """Return the first record of each partition at or after its time, from musterd; unknown ones are omitted."""
+    found: dict[Key, WrittenRecord] = {}
+    rest = iter(since.items())
+    while some := dict(islice(rest, _PARTITIONS_A_QUESTION)):
+        request = ListOffsets(first_records_request(some), max_age_ms=_AS_GOOD_AS_NOW_MS)
+        found |= first_records_of(expect(ListOffsetsReply, cluster.ask(request)))
     return found
 
 

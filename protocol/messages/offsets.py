@@ -133,7 +133,8 @@ class OffsetFetchPartitionReply(Message):
 
 class CommitOrigin(Message):
     """Sender of a partition's last commit, and the offset before it (-1: none). A sender that is not a member has no
-    `member_id`."""
+    `member_id`. `repeated_since_ms`: wall time of the first commit of this offset if later ones repeated it, else
+    -1."""
 
     partition_index: int
     previous_offset: int
@@ -143,6 +144,7 @@ class CommitOrigin(Message):
     client_host: str = ""
     client_port: int = -1
     principal: str = ""
+    repeated_since_ms: int = -1
 
 
 class OffsetFetchTopicReply(Message):

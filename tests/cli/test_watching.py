@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from muster.cli.operating import watching
+from muster.cli.showing import local_time
+from tests.cli import fake_node
 from tests.cli.conftest import Shell
-from tests.cli.fake_node import ORDERS, FakeNode
+from tests.cli.fake_node import NOW_MS, ORDERS, FakeNode
 from tests.cli.test_doctor import GONE
 
 INTERRUPTED = 130
@@ -74,6 +76,21 @@ def test_data_is_nothing_but_documents(shell: Shell, node: FakeNode, clock: Cloc
     first, end = decoder.raw_decode(out)
     second, _end = decoder.raw_decode(out[end:].lstrip())
     assert ([one["group_id"] for one in first], second) == (["orders"], [])
+
+
+def test_the_doctor_says_since_when_it_has_seen_a_problem_of_unknown_beginning(
+    shell: Shell, node: FakeNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.make_topic("flights", 1)
+    node.groups["orders"] = msgspec.structs.replace(ORDERS, group_state="Empty", members=())
+    node.begins, node.committed = {("flights", 0): 5}, {("flights", 0): 3}
+    clock(lambda: monkeypatch.setattr(fake_node, "NOW_MS", NOW_MS + 7_000))
+
+    first, second = shell.run("doctor", "--watch", code=INTERRUPTED).stdout.split("\n\n")
+
+    assert "offsets_out_of_range" in first
+    assert "since" not in first
+    assert f"  seen since {local_time(NOW_MS)}, 7.0 s\n" in second
 
 
 def test_the_doctor_goes_on_after_a_problem(shell: Shell, node: FakeNode, clock: Clock) -> None:

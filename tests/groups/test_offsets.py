@@ -180,8 +180,11 @@ def test_an_offset_committed_in_a_transaction_names_its_sender_and_the_one_befor
     (_group, _topic, _partition, producers), *_ = table.pending.dump()[0]
     assert [kept.committer for _producer, kept in producers if kept is not None] == [None], "the log has no sender"
     table.end_transaction(7, is_committed=True)
-    assert table.origin_of("g", "t", 0) == (4, sender)
-    assert table.origin_of("g", "t", 1) == (-1, sender)
+    assert table.origin_of("g", "t", 0) == (4, sender, -1)
+    assert table.origin_of("g", "t", 1) == (-1, sender, -1)
+    table.set_pending(7, [record(offset=9)], sender)
+    table.end_transaction(7, is_committed=True)
+    assert table.origin_of("g", "t", 0) == (9, sender, 9), "the time of the commit before"
 
 
 # --- what a group makes of a commit ---

@@ -18,6 +18,7 @@ from protocol.messages.topics import (
     DeleteTopics,
     GrowingTopic,
 )
+from tests.node.node_rig import WALL_MS
 from tests.node.operated import DiagnosisRig
 from tests.node.test_audit import STRANGER, acts, commit
 
@@ -73,6 +74,23 @@ def test_a_commit_names_its_member_and_what_was_there_before(rig: DiagnosisRig) 
     }
     rig.ask(STRANGER, OffsetDelete("g", (OffsetDeleteTopic("orders", (0, 1)),)))
     assert origins(rig) == {}
+
+
+def test_a_commit_that_repeats_an_offset_tells_since_when_it_was_first_committed(rig: DiagnosisRig) -> None:
+    member, first_ms = rig.members[0], WALL_MS + rig.now_ms
+
+    def since_ms() -> list[int]:
+        (reply,) = rig.ask(STRANGER, OffsetFetch((OffsetFetchGroup("g", with_origins=True),)))
+        (topic,) = reply.groups[0].topics  # type: ignore[attr-defined]
+        return [one.repeated_since_ms for one in topic.origins]
+
+    assert since_ms() == [-1]
+    for _ in range(3):
+        rig.run(2_000)
+        member.commit(12, 0)
+        assert since_ms() == [first_ms]
+    member.commit(13, 0)
+    assert since_ms() == [-1]
 
 
 def test_nothing_is_told_unless_asked_for(rig: DiagnosisRig) -> None:

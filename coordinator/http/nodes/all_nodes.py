@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from coordinator.http.nodes.client import NodeAnswer, NodeClient, NodeSilent
@@ -158,6 +158,10 @@ class ClusterProblems:
     async def listed_for(self, queries: Queries, group_ids: Collection[str], now_ms: int) -> list[GroupProblem]:
         """Return the problems in a list of groups, by group."""
         return await self._all(self._watch.listed_for(self._own, group_ids, now_ms))
+
+    def continued(self, found: Iterable[GroupProblem]) -> list[GroupProblem]:
+        """Return the problems of a single look with what this node's rounds know of their beginning."""
+        return self._watch.continued(found)
 
     async def _all(self, own: Awaitable[list[GroupProblem]]) -> list[GroupProblem]:
         found, theirs = await asyncio.gather(own, self._nodes.others_problems())

@@ -90,7 +90,7 @@ EXPIRING: Final = record(
     next_page_token=TEXT_OR_NULL,
 )
 OWNERSHIP: Final = record("Ownership", group_id=TEXT, partitions=several(OwnedPartition), next_page_token=TEXT_OR_NULL)
-_COMMITTER: Final = with_nulls("Committer", CommitOrigin, ("partition_index", "previous_offset"))
+_COMMITTER: Final = with_nulls("Committer", CommitOrigin, ("partition_index", "previous_offset", "repeated_since_ms"))
 COMMITS: Final = record(
     "Commits",
     group_id=TEXT,
@@ -103,6 +103,7 @@ COMMITS: Final = record(
             metadata=TEXT_OR_NULL,
             committed_ms=WHOLE_OR_NULL,
             previous_offset=WHOLE_OR_NULL,
+            repeated_since_ms=WHOLE_OR_NULL,
             committed_by={"anyOf": [_COMMITTER, {"type": "null"}]},
         )
     ),
@@ -119,6 +120,7 @@ PROBLEM_OF_GROUP: Final = record(
     client_host=TEXT_OR_NULL,
     client_port=WHOLE_OR_NULL,
     since_ms=WHOLE_OR_NULL,
+    seen_ms=WHOLE_OR_NULL,
     partitions=WHOLE,
     records=WHOLE,
     command=TEXT_OR_NULL,

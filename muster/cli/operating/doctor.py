@@ -1,7 +1,7 @@
 """`muster doctor [GROUP]`: what is wrong with groups now, which client causes it, and how to fix it."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -11,11 +11,11 @@ from diagnosis import gathering
 from diagnosis.assignments import Key
 from diagnosis.facts import known_facts
 from diagnosis.people import duration
-from diagnosis.problem import Evidence, GroupProblem
+from diagnosis.problem import Evidence, GroupProblem, continued
 from membership.topic_partition import TopicPartition
 from muster.admin.asking import NotFound, describe_expiry, list_notes, list_topics
 from muster.admin.describing import ask_description
-from muster.admin.ends import ends_of
+from muster.admin.ends import ends_of, first_records
 from muster.admin.nodes import ask_each, list_groups, nodes_with_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import AsJson, Bootstrap, describe_node, is_musterd, reaching
@@ -57,16 +57,26 @@ def doctor(
     Exit code 6 if there is a problem.
     """
     with reaching(ctx, bootstrap) as cluster:
-        show = partial(_look, cluster, group, look_s, is_musterd=is_musterd(ctx, bootstrap), as_json=as_json)
+        last: list[GroupProblem] = []
+        show = partial(_look, cluster, group, look_s, last, is_musterd=is_musterd(ctx, bootstrap), as_json=as_json)
         watched(ctx, watch, show, is_data=as_json)
 
 
-def _look(cluster: ClusterClient, group: str | None, look_s: float, *, is_musterd: bool, as_json: bool) -> None:
+def _look(
+    cluster: ClusterClient,
+    group: str | None,
+    look_s: float,
+    last: list[GroupProblem],
+    *,
+    is_musterd: bool,
+    as_json: bool,
+) -> None:
+    """Show the problems, and replace `last`, those of the look before, by them."""
     group_ids = [one.group_id for one in list_groups(cluster, say_left_out)] if group is None else [group]
     known, evidence = gathered(cluster, group_ids, () if group is None else (group,), is_musterd=is_musterd)
     if not is_musterd and look_s and gathering.needs_second_look(evidence):
         evidence = _second_look(cluster, group_ids, known, evidence, look_s)
-    found = gathering.problems(evidence, known)
+    found = last[:] = continued(gathering.problems(evidence, known), last, known.now_ms)
     if group is not None and not (evidence or found):
         raise NotFound(f"there is no group {group!r}: see `muster groups list`")
     if as_json:
@@ -128,6 +138,9 @@ class _ServerEvidence:
         found = ends_of(self._cluster, wanted, timestamp)
         return {(one.topic, one.partition): end.offset for one, end in found.items()}
 
+    async def first_records(self, since: Mapping[Key, int]) -> dict[Key, gathering.WrittenRecord]:
+        return first_records(self._cluster, since)
+
     async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
         return tuple(list_notes(self._cluster, group_id, gathering.NOTES_A_GROUP))
 
@@ -176,6 +189,8 @@ def _show(found: list[GroupProblem], now_ms: int, looked_at: int) -> None:
         print(printable(f"  {one.sentence}"))
         if one.since_ms >= 0:
             print(f"  since {local_time(one.since_ms)}, {duration(max(0, now_ms - one.since_ms))}")
+        elif 0 <= one.seen_ms < now_ms:
+            print(f"  seen since {local_time(one.seen_ms)}, {duration(now_ms - one.seen_ms)}")
         if one.partitions:
             print(f"  costs {counted(one.partitions, 'partition')}, unread: {counted(one.records, 'record')}")
         if one.command:

@@ -1,0 +1,174 @@
+"""Since when a problem is, what it costs and who has it: from what servers report, and from the look before."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from msgspec.structs import replace
+
+from coordinator.http.queries import Queries
+from coordinator.http.watch import ProblemWatch
+from diagnosis.problem import GroupProblem, Kind, continued
+from protocol.messages import Message
+from protocol.messages.offsets import ListOffsets, ListOffsetsReply
+from tests.node.node_rig import WALL_MS
+from tests.node.operated import DiagnosisRig
+from tests.node.test_doctor import only, three
+
+EARLIEST = -2
+
+
+def reading(**settings: int) -> DiagnosisRig:
+    """A Stable group of three members, with a partition each."""
+    rig = DiagnosisRig(partitions=3, **settings)
+    three(rig)
+    return rig
+
+
+def wall_ms(rig: DiagnosisRig) -> int:
+    return WALL_MS + rig.now_ms
+
+
+async def test_a_reader_with_a_backlog_is_stalled_since_the_first_commit_of_its_offset() -> None:
+    rig = reading()
+    for _ in range(4):
+        rig.produce(0)
+    rig.members[0].commit(1, 0)
+    rig.run(60_000, step_ms=3_000)
+    rig.members[0].commit(2, 0)
+    reached_ms = wall_ms(rig)
+    for _ in range(3):
+        rig.run(150_000, step_ms=3_000)
+        rig.members[0].commit(2, 0)
+
+    assert only(await rig.problems(), Kind.CONSUMPTION_STALLED).since_ms == reached_ms
+
+
+async def test_a_reader_that_had_nothing_to_read_is_stalled_since_the_record_was_written() -> None:
+    rig = reading()
+    rig.produce(0)
+    for _ in range(3):
+        rig.members[0].commit(1, 0)
+        rig.run(300_000, step_ms=3_000)
+    rig.produce(0)
+    written_ms = wall_ms(rig)
+    for _ in range(3):
+        rig.run(120_000, step_ms=3_000)
+        rig.members[0].commit(1, 0)
+
+    assert only(await rig.problems(), Kind.CONSUMPTION_STALLED).since_ms == written_ms
+
+
+async def test_a_reader_is_stopped_since_the_record_or_its_last_commit_whichever_is_later() -> None:
+    rig = reading()
+    rig.produce(0)
+    rig.members[0].commit(1, 0)
+    rig.run(600_000, step_ms=3_000)
+    rig.produce(0)
+    written_ms = wall_ms(rig)
+    rig.run(306_000, step_ms=3_000)
+    assert only(await rig.problems(), Kind.CONSUMPTION_STOPPED).since_ms == written_ms
+
+    for _ in range(2):
+        rig.produce(0)
+    rig.members[0].commit(2, 0)
+    committed_ms = wall_ms(rig)
+    rig.run(306_000, step_ms=3_000)
+    assert only(await rig.problems(), Kind.CONSUMPTION_STOPPED).since_ms == committed_ms
+
+
+async def test_a_group_that_never_committed_is_stopped_since_it_could_have_read() -> None:
+    rig = DiagnosisRig(partitions=3)
+    rig.produce(0)
+    rig.run(60_000, step_ms=3_000)
+    three(rig)
+    (group,) = await Queries(rig.ask_doctor).describe(("g",))
+    rig.run(306_000, step_ms=3_000)
+    rig.produce(1)
+    written_ms = wall_ms(rig)
+    rig.run(306_000, step_ms=3_000)
+
+    found = [one for one in await rig.problems() if one.kind is Kind.CONSUMPTION_STOPPED]
+
+    assert [one.since_ms for one in found] == [group.state_since_ms, written_ms]
+
+
+async def test_a_fight_costs_the_partitions_of_the_member_that_is_fought_over() -> None:
+    rig = reading()
+    rig.member("g", "first", "10.0.0.7", instance_id="box")
+    rig.run(8_000)
+    rig.member("g", "second", "10.0.0.8", instance_id="box")
+    rig.run(4_000)
+    rig.partitions = 4
+    assert only(await rig.problems(), Kind.INSTANCE_FOUGHT_OVER).partitions == 0, "its member has none"
+
+    rig = DiagnosisRig(partitions=4)
+    rig.member("g", "first", "10.0.0.7", instance_id="box")
+    rig.run(8_000)
+    rig.member("g", "second", "10.0.0.8", instance_id="box")
+    rig.run(4_000)
+    assert only(await rig.problems(), Kind.INSTANCE_FOUGHT_OVER).partitions == 4
+
+
+class Trimmed:
+    """Rounds at a node whose log of partition 0 seems to begin at offset 5."""
+
+    def __init__(self, rig: DiagnosisRig) -> None:
+        self.rig = rig
+        self.queries = Queries(self._trimmed(rig.ask_doctor))
+        self.watch = ProblemWatch(self.queries, _no_rest, asyncio.Lock())
+
+    def _trimmed(self, ask: Callable[[Message], Awaitable[Message]]) -> Callable[[Message], Awaitable[Message]]:
+        async def asked(message: Message) -> Message:
+            reply = await ask(message)
+            if not isinstance(message, ListOffsets) or not isinstance(reply, ListOffsetsReply):
+                return reply
+            if message.topics[0].partitions[0].timestamp != EARLIEST:
+                return reply
+            (topic,) = reply.topics
+            parts = [replace(one, offset=5 if not one.partition_index else one.offset) for one in topic.partitions]
+            return ListOffsetsReply((replace(topic, partitions=tuple(parts)),))
+
+        return asked
+
+
+async def _no_rest() -> None:
+    pass
+
+
+async def test_offsets_out_of_range_are_seen_since_the_first_round_and_name_their_only_reader() -> None:
+    rig = reading()
+    rig.members[0].commit(3, 0)
+    rounds = Trimmed(rig)
+    first_ms = wall_ms(rig)
+    (found,) = await rounds.watch.look()
+    assert (found.kind, found.since_ms, found.seen_ms) == (Kind.OFFSETS_OUT_OF_RANGE, -1, first_ms)
+    assert (found.client_id, found.client_host, found.client_port) == ("app-0", "10.0.0.1", 40_011)
+
+    rig.run(9_000)
+    assert [one.seen_ms for one in await rounds.watch.look()] == [first_ms]
+    alone = replace(found, seen_ms=-1)
+    assert rounds.watch.continued([alone]) == [found], "a page of one group knows what the rounds know"
+
+
+async def test_offsets_that_expire_do_so_since_the_group_is_empty_and_cost_what_is_unread() -> None:
+    rig = reading()
+    rig.produce(0)
+    rig.members[0].commit(0, 0)
+    for member in list(rig.members):
+        member.close()
+    (group,) = await Queries(rig.ask_doctor).describe(("g",))
+    rig.run(6 * 86_400_000 + 60_000, step_ms=86_400_000 // 4)
+
+    found = only(await rig.problems(), Kind.OFFSETS_EXPIRE)
+
+    assert (found.since_ms, found.partitions, found.records) == (group.state_since_ms, 1, 1)
+
+
+@pytest.mark.parametrize(("second_ms", "shown_ms"), [(10_003, 10_000), (9_998, 10_000), (12_000, 12_000)])
+def test_a_beginning_that_is_measured_again_stays_unless_it_is_another(second_ms: int, shown_ms: int) -> None:
+    first = GroupProblem(Kind.SILENT_MEMBER, "g", "silent", client_id="app", since_ms=10_000)
+    again = replace(first, sentence="silent for longer", since_ms=second_ms)
+    (shown,) = continued([again], [first], 20_000)
+    assert (shown.sentence, shown.since_ms, shown.seen_ms) == ("silent for longer", shown_ms, -1)
+    assert continued([again], [replace(first, client_id="other")], 20_000) == [again]
