@@ -8,6 +8,7 @@ from itertools import islice
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from protocol.errors import ProtocolViolation
+from protocol.messages.balanced import BALANCED_TYPES
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 Key = tuple[str, int]
@@ -29,15 +30,15 @@ def owners_of(group: DescribedGroup) -> dict[Key, DescribedMember]:
 
 
 def partitions_of(group: DescribedGroup, assignment: bytes) -> tuple[Key, ...]:
-    """Return the partitions of an assignment of protocol type `consumer` or `streams`, in order; none if it has another
-    type or cannot be decoded."""
+    """Return the partitions of an assignment of protocol type `consumer` or `streams`, or of those that a member of a
+    client-balanced group owns, in order; none if it has another type or cannot be decoded."""
     return (_remembered if len(assignment) <= _MOST_REMEMBERED_BYTES else _decoded)(group.protocol_type, assignment)
 
 
 def _decoded(protocol_type: str, assignment: bytes) -> tuple[Key, ...]:
     topics: Iterable[tuple[str, Iterable[int]]] = ()
     try:
-        if protocol_type == PROTOCOL_TYPE:
+        if protocol_type in (PROTOCOL_TYPE, *BALANCED_TYPES):
             topics = decode_assignment(assignment).partitions
         elif protocol_type == streams_protocol.PROTOCOL_TYPE:
             topics = streams_protocol.decode_streams_assignment(assignment).items()

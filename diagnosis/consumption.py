@@ -11,6 +11,7 @@ from diagnosis.offset_plan import NONE
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE
+from protocol.messages.balanced import BALANCED_TYPES
 from protocol.messages.groups import DescribedMember, ListedNote, OffsetChange
 from protocol.words import counted
 
@@ -23,6 +24,7 @@ REWOUND_MS: Final = 900_000
 _REWINDING: Final = ("reset", "rewind")
 EXPIRES_MS: Final = 86_400_000
 _NAMED: Final = 3
+_CLIENT_BALANCED: Final = BALANCED_TYPES[0]
 
 
 def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
@@ -166,17 +168,21 @@ def _owner_of_all(evidence: Evidence, lines: list[Progress]) -> DescribedMember 
 
 
 def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
-    """Partitions of subscribed topics that no member of a Stable group owns."""
+    """Partitions of subscribed topics that no member of a Stable group owns. Members of a client-balanced group may
+    choose to leave some out: then only those count that the group has read."""
     if not _is_stable_for(evidence, UNOWNED_MS) or not evidence.group.members:
         return
     missing = sorted(_wanted(evidence) - _owned(evidence))
+    if evidence.group.protocol_type == _CLIENT_BALANCED:
+        read = {(one.topic, one.partition) for one in evidence.progress if one.committed is not None}
+        missing = [key for key in missing if key in read]
     if missing:
         lags = {(one.topic, one.partition): one.lag for one in evidence.progress}
         yield GroupProblem(
             Kind.UNOWNED_PARTITIONS,
             evidence.group.group_id,
             f"no member has {_names(missing)}, though members subscribe to it",
-            since_ms=evidence.group.state_since_ms,
+            since_ms=_settled_since_ms(evidence),
             partitions=len(missing),
             records=sum(lags.get(key, 0) for key in missing),
             command=command("groups describe", evidence.group.group_id, "--verbose"),
@@ -195,7 +201,7 @@ def idle(evidence: Evidence) -> Iterator[GroupProblem]:
             group.group_id,
             f"{counted(len(group.members), 'member')} share {counted(len(wanted), 'partition')}: "
             f"{len(without)} {people.have(len(without))} none, {people.client_of(without[0])} among them",
-            since_ms=group.state_since_ms,
+            since_ms=_settled_since_ms(evidence),
             command=command("groups describe", group.group_id),
         )
         yield blame(problem, without[0])
@@ -224,13 +230,21 @@ def _is_stable_for(evidence: Evidence, ms: int) -> bool:
     group = evidence.group
     if group.group_state != "Stable" or group.phase:
         return False
-    return group.state_since_ms < 0 or evidence.now_ms - group.state_since_ms >= ms
+    since_ms = _settled_since_ms(evidence)
+    return since_ms < 0 or evidence.now_ms - since_ms >= ms
+
+
+def _settled_since_ms(evidence: Evidence) -> int:
+    """Return the time since which the group is Stable with these members, -1 if unknown. A client-balanced group is
+    Stable as long as it has any."""
+    changes = [note.wall_ms for note in evidence.notes if note.kind == "member"]
+    return max(evidence.group.state_since_ms, *changes, -1)
 
 
 def _wanted(evidence: Evidence) -> set[Key]:
-    """Return the partitions of subscribed topics; none for a group whose members choose partitions themselves."""
+    """Return the partitions of subscribed topics; none for a group of an unknown type."""
     group = evidence.group
-    if group.protocol_type not in (PROTOCOL_TYPE, streams_protocol.PROTOCOL_TYPE):
+    if group.protocol_type not in (PROTOCOL_TYPE, streams_protocol.PROTOCOL_TYPE, *BALANCED_TYPES):
         return set()
     topics = {topic for member in group.members for topic in member.topics or subscribed_topics(group, member)}
     return {(topic, part) for topic in topics for part in range(evidence.counts.get(topic, 0))}

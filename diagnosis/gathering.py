@@ -13,6 +13,7 @@ from diagnosis.assignments import Key, owners_of, subscribed_topics
 from diagnosis.doctor import diagnose
 from diagnosis.loops import RECENT_MS, is_recent, refused_join
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Progress
+from protocol.messages.balanced import BALANCED_TYPES
 from protocol.messages.groups import DescribedGroup, ListedNote, RefusedRequest
 from protocol.messages.offsets import (
     ListOffsetsPartition,
@@ -184,6 +185,7 @@ def _has_recent_notes(group: DescribedGroup, now_ms: int, own: Mapping[Key, Comm
     is_settled = 0 <= group.state_since_ms <= now_ms - RECENT_MS and not group.phase and group.target_epoch < 0
     return (
         not is_settled
+        or group.protocol_type in BALANCED_TYPES  # its members come and go without a change of the state
         or any(member.group_instance_id for member in group.members)
         or (any((one.at_ms or 0) > now_ms - RECENT_MS for one in own.values()))
     )

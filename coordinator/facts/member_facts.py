@@ -14,7 +14,13 @@ from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.hold import Hold
 from coordinator.runtime.group import Group, GroupKind
 from protocol import streams_protocol
-from protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+from protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    Assignment,
+    TopicPartitions,
+    decode_subscription,
+    encode_assignment,
+)
 from protocol.errors import ProtocolViolation
 from protocol.messages.consumer_groups import CLASSIC_MEMBER, GROUP_PROTOCOLS
 from protocol.messages.groups import DescribedGroup, DescribedMember
@@ -41,6 +47,8 @@ def hold_facts(hold: Hold | None, joined: int, now_ms: int) -> dict[str, Any]:
 
 def _with_balanced_facts(core: Core, group: BalancedGroup, described: DescribedGroup, moment: Moment) -> DescribedGroup:
     now_ms, members = moment.monotonic_ms, []
+    forbidden = core.group_configs.forbidden(group.group_id).topics
+    topics = tuple([topic for topic in group.on_record.topics if topic not in forbidden])
     for one in described.members:
         member = group.members[one.member_id]
         known = replace(
@@ -48,10 +56,20 @@ def _with_balanced_facts(core: Core, group: BalancedGroup, described: DescribedG
             session_timeout_ms=member.session_timeout_ms,
             session_left_ms=max(0, member.deadline_ms - now_ms),
             heard_ago_ms=now_ms - member.heard_ms if member.heard_ms else -1,
-            topics=group.on_record.topics,
+            topics=topics,
+            member_assignment=_owned_by(group, member.consumer_id),
         )
         members.append(with_connection(core, member.connection, known, now_ms))
     return replace(described, members=tuple(members))
+
+
+def _owned_by(group: BalancedGroup, consumer_id: str) -> bytes:
+    """Encode the partitions that the member has registered as an assignment."""
+    by_topic: dict[str, list[int]] = {}
+    for entry in group.owners.of(consumer_id):
+        by_topic.setdefault(entry.topic, []).append(entry.partition)
+    topics = [TopicPartitions(topic, tuple(sorted(numbers))) for topic, numbers in by_topic.items()]
+    return encode_assignment(Assignment(tuple(topics)))
 
 
 def _with_facts(core: Core, group: ClassicGroup, described: DescribedMember, moment: Moment) -> DescribedMember:

@@ -29,8 +29,6 @@ from protocol.messages.node import DescribeNodeReply, FailedShard
 GROUP_OPERATIONS = 3400
 """Operations on a group that are allowed to all clients without an authorizer, as Kafka's bit field: read, delete,
 describe, describe and alter configs."""
-BALANCED_TYPES = ("client-balanced", "server-balanced")
-"""Types of groups whose members register their partitions: chosen by themselves, or assigned to them."""
 
 
 def describe_group(group_id: str, group: Group | None, shard: int, absent_is_error: bool) -> DescribedGroup:

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from itertools import groupby, islice
 from typing import TypeVar
 
-from coordinator.facts.views import BALANCED_TYPES
 from coordinator.http.lag.partitions import (
     GroupPartitions,
     KnownEnds,
@@ -20,6 +19,7 @@ from diagnosis.gathering import Commit, by_topic, commits_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
+    BALANCED_TYPES,
     BalancedGroupView,
     ConsumeFromMax,
     ConsumeFromMaxReply,

@@ -25,7 +25,6 @@ from protocol.messages.balanced import (
 )
 from protocol.words import counted
 
-BALANCED_TYPES = ("client-balanced", "server-balanced")
 _CHOOSER = {CLIENT_MODE: "its members choose what they read", SERVER_MODE: "the coordinator assigns what they read"}
 
 

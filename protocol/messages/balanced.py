@@ -12,6 +12,8 @@ SOURCE_COUNT_OFF = -1
 CLIENT_MODE, SERVER_MODE = "client", "server"
 NO_ASSIGNMENT = 0
 FROM_STORED = -1
+BALANCED_TYPES = ("client-balanced", "server-balanced")
+"""Types of groups whose members register their partitions: chosen by themselves, or assigned to them."""
 
 
 class HeldKey(Message):

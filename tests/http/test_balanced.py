@@ -13,11 +13,14 @@ from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, OwnedKey
+from protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigs, ResourceType
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup
 from protocol.messages.node import ErrorReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
-from tests.groups.balanced.group_rig import SESSION_MS, GroupRig
+from protocol.messages.topics import CreatePartitions, GrowingTopic
+from tests.groups.balanced.group_rig import SESSION_MS, GroupRig, RigClient
 from tests.http.conftest import Browser
+from tests.node.node_rig import WALL_MS
 
 
 class NodeStub:
@@ -262,3 +265,63 @@ async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, node: NodeSt
 )
 def test_how_bad_a_lag_is(lag: int | None, bad: Any) -> None:
     assert level(lag) == bad
+
+
+def pass_time(rig: GroupRig, *clients: RigClient, seconds: int) -> None:
+    """Let time pass, in which these members send heartbeats."""
+    for _ in range(0, seconds, 10):
+        for client in clients:
+            client.beat()
+        rig.node_rig.wait(10_000)
+
+
+async def problems(browser: Browser, group_id: str = "g") -> dict[str, Any]:
+    return {one["kind"]: one for one in (await browser.get(f"/v1/problems?group={group_id}"))["problems"]}
+
+
+async def test_partitions_that_nobody_reads_any_more_are_a_problem_after_a_minute(
+    browser: Browser, rig: GroupRig
+) -> None:
+    """Two nodes of three read; nobody ever read the fourth partition, as members may choose."""
+    rig.node_rig.ask_inside(CreatePartitions((GrowingTopic("demo", 4),)), call=12)
+    clients = [rig.member(f"m{number}") for number in range(2)]
+    for number, client in enumerate(clients):
+        client.epoch, client.meta_version = number + 1, 1
+    left_ms = WALL_MS + rig.node_rig.now_ms
+    pass_time(rig, *clients, seconds=50)
+    assert "unowned_partitions" not in await problems(browser), "a third may be on its way"
+    pass_time(rig, *clients, seconds=20)
+
+    found = (await problems(browser))["unowned_partitions"]
+
+    assert found["sentence"] == "no member has demo-2, though members subscribe to it"
+    assert (found["partitions"], found["records"], found["since_ms"]) == (1, 30, left_ms)
+
+    rig.node_rig.ask_inside(forbidding("g", "demo"), call=13)
+    assert "unowned_partitions" not in await problems(browser), "nobody may read it"
+
+
+def forbidding(group_id: str, topic: str) -> IncrementalAlterConfigs:
+    changed = AlterableConfig("group.forbidden.topics", 0, topic)
+    return IncrementalAlterConfigs((AlterConfigsResource(ResourceType.GROUP, group_id, (changed,)),))
+
+
+async def test_members_beyond_the_number_of_partitions_are_a_problem_after_a_while(
+    browser: Browser, rig: GroupRig
+) -> None:
+    clients = [rig.started(f"n{number}", group_id="h") for number in range(4)]
+    for number in range(3):
+        clients[number].register(number)
+    pass_time(rig, *clients, seconds=590)
+    assert "idle_members" not in await problems(browser, "h")
+    pass_time(rig, *clients, seconds=20)
+
+    found = (await problems(browser, "h"))["idle_members"]
+
+    assert found["sentence"].startswith("4 members share 3 partitions: 1 has none, ")
+    assert found["member_id"] == "n3"
+
+
+async def test_the_console_shows_how_many_partitions_each_member_owns(browser: Browser) -> None:
+    page = await browser.text("/console/group?id=g")
+    assert page.count('data-label="Partitions" class="num">1<') == 2

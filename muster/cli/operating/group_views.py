@@ -12,7 +12,7 @@ from muster.admin.asking import Complaint, NotFound, describe_group
 from muster.admin.nodes import list_groups
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused
-from muster.cli.balanced import BALANCED_TYPES, balanced_document, describe_balanced, show_balanced
+from muster.cli.balanced import balanced_document, describe_balanced, show_balanced
 from muster.cli.operating.doctor import gathered
 from muster.cli.operating.group_page import (
     GroupStanding,
@@ -25,7 +25,7 @@ from muster.cli.operating.group_page import (
 from muster.cli.operating.member_facts import VERBOSE_COLUMNS, verbose_row
 from muster.cli.showing import local_time, say_left_out, show_csv, show_json, show_table, utc_time
 from muster.errors import Refused
-from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
+from protocol.messages.balanced import BALANCED_TYPES, BalancedGroupView, BalancedMemberView, BalancedPartition
 from protocol.messages.groups import DescribedGroup
 
 
