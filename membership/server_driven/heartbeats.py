@@ -83,7 +83,8 @@ def on_heartbeat_reply(m: ServerDrivenState, event: ConsumerHeartbeatAnswered) -
         _try_again(m)
     else:
         m.reset("joining again", forget_id=False)
-        m.fail(code, with_words(_fatal(m, code), event.reason))
+        is_missing = code == ErrorCode.UNSUPPORTED_VERSION  # the server says only that it has no such method
+        m.fail(code, with_words(_fatal(m, code), "" if is_missing else event.reason))
 
 
 def _on_leave(m: ServerDrivenState, code: ErrorCode) -> None:
@@ -160,6 +161,12 @@ def _fatal(m: ServerDrivenState, code: ErrorCode) -> str:
         return f"cannot join group {group}: {m.regex!r} is no regular expression of RE2"
     if code == ErrorCode.UNSUPPORTED_VERSION and m.regex:
         return f"the coordinator of group {group} matches no regular expressions, as {m.regex!r} is to be"
+    if code == ErrorCode.UNSUPPORTED_VERSION:
+        return (
+            f"the coordinator balances no groups, so no member of group {group} can leave that to it: set "
+            "group.coordinator.rebalance.protocols=classic,consumer there, or take the group protocol classic here "
+            '(group_protocol="classic", or muster consume --group-protocol classic)'
+        )
     if code == ErrorCode.UNSUPPORTED_ASSIGNOR:
         return f"cannot join group {group}: the coordinator has no server_assignor {m.settings.server_assignor!r}"
     return f"cannot stay in group {group}: {code.name}"

@@ -155,7 +155,6 @@ def test_a_fenced_member_loses_its_partitions_and_joins_again_under_its_id(code:
         ErrorCode.INVALID_REGULAR_EXPRESSION,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.INVALID_REQUEST,
-        ErrorCode.UNSUPPORTED_VERSION,
     ],
 )
 def test_other_errors_are_for_the_application(code: ErrorCode) -> None:
@@ -171,6 +170,20 @@ def test_other_errors_are_for_the_application(code: ErrorCode) -> None:
     assert rig.beats == []
     rig.poll()
     assert len(rig.beats) == (code is not ErrorCode.FENCED_INSTANCE_ID), "the next poll tries again"
+
+
+def test_a_coordinator_that_balances_no_groups_is_named_with_its_setting_and_the_other_protocol() -> None:
+    rig = ServerDrivenRig()
+    rig.poll().find()
+    rig.answer(refused(ErrorCode.UNSUPPORTED_VERSION))
+    (fatal,) = rig.told
+    assert isinstance(fatal, Fatal)
+    assert fatal.error_code is ErrorCode.UNSUPPORTED_VERSION
+    assert fatal.reason == (
+        f"the coordinator balances no groups, so no member of group {GROUP} can leave that to it: set "
+        "group.coordinator.rebalance.protocols=classic,consumer there, or take the group protocol classic here "
+        '(group_protocol="classic", or muster consume --group-protocol classic)'
+    )
 
 
 def test_a_static_member_whose_join_was_not_answered_leaves_before_it_joins_again() -> None:
