@@ -108,6 +108,11 @@ class Evidence(msgspec.Struct, frozen=True):
     expires_ms: int = -1
     held_up_ms: int = -1
 
+    def ago_ms(self, duration_ms: int) -> int:
+        """Return the wall time at which something began that had lasted this long when the group was described: later
+        than `now_ms`, where many groups are looked at."""
+        return (self.now_ms if self.group.described_ms < 0 else self.group.described_ms) - duration_ms
+
 
 OVERDUE_MS = 300_000
 """Age from which an unread record counts as waiting too long, and time without a commit."""

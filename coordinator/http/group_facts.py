@@ -8,12 +8,13 @@ from diagnosis.assignments import partitions_of
 from diagnosis.facts import known_facts
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
+_NOT_SHOWN: Final = ("members", "error_code", "error_message", "authorized_operations", "described_ms")
 _BYTES: Final = ("member_metadata", "member_assignment", "target_assignment", "pending_revocation")
 
 
 def group_page(group: DescribedGroup) -> Json:
     """Return a described group as JSON; what is unknown is null."""
-    page = known_facts(group, without=("members", "error_code", "error_message", "authorized_operations"))
+    page = known_facts(group, without=_NOT_SHOWN)
     page["sentence"] = people.phase(group)
     page["waiting_for_sentence"] = people.waiting_for(group)
     page["hold_sentence"] = people.hold(group)

@@ -188,7 +188,8 @@ class DescribedGroup(Message):
     phase has lasted `phase_ms` and ends in `phase_left_ms` at the latest, by the rebalance timeout of `limited_by`.
     `waiting_for`: the members that it waits for. `hold_left_ms`: remaining time of the hold on the group, -1 without
     one. A hold ends earlier once `hold_until_members` have joined, unless that is 0; `hold_joined` have. While a
-    rebalance waits for the end of a hold, `phase` is `hold`."""
+    rebalance waits for the end of a hold, `phase` is `hold`. `described_ms`: wall time of the description, from which
+    its durations count back."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -213,6 +214,7 @@ class DescribedGroup(Message):
     hold_left_ms: int = -1
     hold_until_members: int = 0
     hold_joined: int = 0
+    described_ms: int = -1
 
 
 class DescribeGroupsReply(Message):

@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.http.queries import Queries
-from coordinator.http.watch import ProblemWatch
+from coordinator.http.watch import ProblemWatch, examine
 from diagnosis.problem import GroupProblem, Kind, continued
 from protocol.messages import Message
+from protocol.messages.groups import DescribeGroups
 from protocol.messages.offsets import ListOffsets, ListOffsetsReply
 from tests.node.node_rig import WALL_MS
 from tests.node.operated import DiagnosisRig
@@ -172,3 +173,28 @@ def test_a_beginning_that_is_measured_again_stays_unless_it_is_another(second_ms
     (shown,) = continued([again], [first], 20_000)
     assert (shown.sentence, shown.since_ms, shown.seen_ms) == ("silent for longer", shown_ms, -1)
     assert continued([again], [replace(first, client_id="other")], 20_000) == [again]
+
+
+async def test_a_beginning_does_not_depend_on_when_the_look_began() -> None:
+    """A look at many groups asks for the time first, and describes the last of them seconds later."""
+    rig = reading()
+    killed_ms = wall_ms(rig)
+    rig.members[1].kill()
+    rig.run(2_000)
+
+    async def slow(message: Message) -> Message:
+        if isinstance(message, DescribeGroups):
+            rig.run(3_000)
+        return await rig.ask_doctor(message)
+
+    assert only(await examine(Queries(slow), _no_rest, ("g",)), Kind.SILENT_MEMBER).since_ms == killed_ms
+
+
+async def test_a_page_of_one_group_has_the_beginning_that_the_rounds_measured() -> None:
+    rig = reading()
+    rounds = Trimmed(rig)
+    rig.members[1].kill()
+    rig.run(2_000)
+    known = [one.since_ms for one in await rounds.watch.look()]
+    measured = [replace(one, since_ms=one.since_ms + 3) for one in await rig.problems()]
+    assert [one.since_ms for one in rounds.watch.continued(measured)] == known
