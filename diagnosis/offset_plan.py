@@ -1,13 +1,15 @@
 """Plans of offset resets: old and new value of each partition, and its lag before and after. A plan itself changes
 nothing; it is applied only if the offsets still have the old values."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from diagnosis.assignments import Key
+from protocol.errors import ErrorCode
 from protocol.messages.groups import ALL_NOTES, ListedNote, ListNotes, OffsetChange
+from protocol.messages.topics import MetadataTopicReply
 
 NONE = -1
 """Offset of a partition without a commit."""
@@ -42,6 +44,20 @@ class PlannedOffset(msgspec.Struct, frozen=True):
     @property
     def is_change(self) -> bool:
         return self.previous_offset != self.offset
+
+
+def existing_partitions(
+    topics: Iterable[MetadataTopicReply], unknown: Callable[[MetadataTopicReply], Exception]
+) -> dict[str, int]:
+    """Return the numbers of partitions of the topics that exist. Raises the error that `unknown` makes of a topic of
+    which it is not known whether it exists."""
+    counts = {}
+    for one in topics:
+        if one.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise unknown(one)
+        if one.name is not None and not one.error_code:
+            counts[one.name] = len(one.partitions)
+    return counts
 
 
 def make_plan(

@@ -17,13 +17,13 @@ from diagnosis.offset_plan import (
     Target,
     act_of,
     changes,
+    existing_partitions,
     make_plan,
     one_note,
     parse_act_id,
     possible_changes,
     reversed_changes,
 )
-from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     ApplyOffsets,
     DescribedMember,
@@ -196,10 +196,7 @@ class SurgeryPages:
     async def _existing(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the numbers of partitions of those that exist. Raises Problem if that is not known of one."""
         found = (await self._ask.topics(topics)).topics
-        for one in found:
-            if one.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                raise problem_of(one.error_code)
-        return {one.name: len(one.partitions) for one in found if one.name is not None and not one.error_code}
+        return existing_partitions(found, lambda one: problem_of(one.error_code))
 
     async def _ends(self, wanted: Iterable[OffsetChange], counts: Mapping[str, int]) -> dict[Key, int]:
         """Return the known ends of the partitions that exist, without those that are not current."""

@@ -7,9 +7,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from diagnosis.offset_plan import existing_partitions
 from muster.cli.failures import ExitCode
 from muster.cli.operating import draining, offset_targets
+from muster.errors import Refused
+from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, OffsetChange, ReportedFact
+from protocol.messages.topics import MetadataPartitionReply, MetadataTopicReply
 from protocol.record_batch import encode_batch, stamp
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import ORDERS, FakeNode
@@ -246,3 +250,16 @@ def test_a_broker_is_asked_to_compare_first(shell: Shell, node: FakeNode) -> Non
         code=ExitCode.REFUSED,
     )  # fmt: skip
     assert "group 'orders' has members: stop them first: app-1 at 10.0.0.1" in said
+
+
+def test_a_topic_that_may_exist_is_an_error_and_none_that_is_gone() -> None:
+    there = MetadataTopicReply("there", partitions=(MetadataPartitionReply(0, 1), MetadataPartitionReply(1, 1)))
+    gone = MetadataTopicReply("gone", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    hidden = MetadataTopicReply("hidden", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def unknown(one: MetadataTopicReply) -> Exception:
+        return Refused(one.error_code, one.name or "")
+
+    assert existing_partitions((there, gone), unknown) == {"there": 2}
+    with pytest.raises(Refused, match="hidden"):
+        existing_partitions((there, hidden), unknown)

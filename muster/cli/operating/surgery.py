@@ -11,6 +11,7 @@ from diagnosis.offset_plan import (
     PlannedOffset,
     Target,
     act_of,
+    existing_partitions,
     one_note,
     parse_act_id,
     possible_changes,
@@ -35,7 +36,6 @@ from muster.cli.operating.offset_targets import (
 )
 from muster.cli.showing import printable, show_json
 from muster.errors import Refused
-from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     LeaveGroup,
     LeaveGroupReply,
@@ -169,10 +169,7 @@ def undo(
 def _existing(cluster: ClusterClient, topics: set[str]) -> dict[str, int]:
     """Return the numbers of partitions of those that exist. Raises Refused if that is not known of one."""
     found = expect(MetadataReply, cluster.ask(Metadata(tuple(MetadataTopic(name) for name in sorted(topics))))).topics
-    for one in found:
-        if one.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            raise Refused(one.error_code, f"topic {one.name!r}: {one.error_code.name}")
-    return {one.name: len(one.partitions) for one in found if one.name is not None and not one.error_code}
+    return existing_partitions(found, lambda one: Refused(one.error_code, f"topic {one.name!r}: {one.error_code.name}"))
 
 
 def _changes_of(cluster: ClusterClient, group: str, number: int) -> tuple[OffsetChange, ...]:
