@@ -17,6 +17,8 @@ from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
 
 Rest = Callable[[], Awaitable[None]]
+FirstRecords = dict[tuple[Key, int], gathering.WrittenRecord]
+"""First record of a partition that was written at or after a wall time."""
 OnProblem = Callable[[GroupProblem, bool], None]
 """Called with each problem when it opens (true) and when it closes (false)."""
 GROUPS_A_ROUND: Final = 1_000
@@ -28,6 +30,7 @@ _REST_MS: Final = 1_000
 due for as long as it is silent."""
 RECENT_MS: Final = 1_000
 """Largest age of the problems in a list of groups while events are followed."""
+_MOST_FIRST_RECORDS: Final = 20_000
 _LIST_EVERY_MS: Final = 600_000
 """Interval of searches for groups that were created without a change of state, by a commit without a member."""
 
@@ -79,6 +82,7 @@ class ProblemWatch:
         self._list_at_ms = -1
         self._open: dict[_ProblemKey, GroupProblem] = {}
         self._last: list[GroupProblem] = []
+        self._first: FirstRecords = {}
         self._followed_ms: int | None = None
         self.waiting = 0
         """Groups that were due in the last round and will be checked in the next ones."""
@@ -94,7 +98,7 @@ class ProblemWatch:
         async with self._lock:
             known = await self._known()
             await self._find_changed(known, suspects)
-            chosen, asked = self._chosen(known.now_ms), _NodeEvidence(self._ask)
+            chosen, asked = self._chosen(known.now_ms), _NodeEvidence(self._ask, self._first)
             for start in range(0, len(chosen), _GROUPS_A_GO):
                 await self._examine(chosen[start : start + _GROUPS_A_GO], known, asked)
                 await self._rest()
@@ -200,7 +204,7 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
     wanted = [one.group_id for one in await queries.groups()] if group_ids is None else group_ids
     found: list[GroupProblem] = []
     there: set[str] = set()
-    asked = _NodeEvidence(queries)
+    asked = _NodeEvidence(queries, {})
     for start in range(0, len(wanted), _GROUPS_A_GO):
         evidence = await gathering.gather(asked, wanted[start : start + _GROUPS_A_GO], known)
         there.update(one.group.group_id for one in evidence)
@@ -211,10 +215,12 @@ async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None 
 
 class _NodeEvidence:
     """The node as the source of evidence, for one round. Starts of logs are asked for once; ends again with each group,
-    since its commits must not be compared with older ones."""
+    since its commits must not be compared with older ones. `first` keeps the first records since a time from round to
+    round: a group that stands still must not have its logs searched each second."""
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: Queries, first: FirstRecords) -> None:
         self._queries = queries
+        self._first = first
         self._begins: dict[Key, int | None] = {}
         self.commits = queries.commits
         self.first_expiry = queries.first_expiry
@@ -230,11 +236,16 @@ class _NodeEvidence:
         return {key: begin for key in keys if (begin := self._begins[key]) is not None}
 
     async def first_records(self, since: Mapping[Key, int]) -> dict[Key, gathering.WrittenRecord]:
-        found: dict[Key, gathering.WrittenRecord] = {}
-        keys = iter(since.items())
-        while some := dict(islice(keys, PARTITIONS_A_REQUEST)):
-            found |= gathering.first_records_of(await self._queries.list_offsets(gathering.first_records_request(some)))
-        return found
+        first = self._first
+        known = {one: first[one] for one in since.items() if one in first}
+        new = iter([one for one in since.items() if one not in known])
+        while some := dict(islice(new, PARTITIONS_A_REQUEST)):
+            reply = await self._queries.list_offsets(gathering.first_records_request(some))
+            known |= {(key, some[key]): record for key, record in gathering.first_records_of(reply).items()}
+        if len(first) + len(known) > _MOST_FIRST_RECORDS:
+            first.clear()
+        first |= known
+        return {key: record for (key, _since_ms), record in known.items()}
 
     async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
         return (await self._queries.notes(group_id, -1, gathering.NOTES_A_GROUP)).notes

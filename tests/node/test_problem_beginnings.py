@@ -152,6 +152,28 @@ async def test_offsets_out_of_range_are_seen_since_the_first_round_and_name_thei
     assert rounds.watch.continued([alone]) == [found], "a page of one group knows what the rounds know"
 
 
+async def test_rounds_search_the_log_of_a_group_that_stands_still_once() -> None:
+    rig = reading()
+    rig.produce(0)
+    rig.members[0].commit(1, 0)
+    committed_ms = wall_ms(rig)
+    rig.run(600_000, step_ms=3_000)
+    rig.produce(0)
+    rig.run(306_000, step_ms=3_000)
+    times_ms: list[int] = []
+
+    async def asked(message: Message) -> Message:
+        if isinstance(message, ListOffsets):
+            times_ms.extend(part.timestamp for topic in message.topics for part in topic.partitions)
+        return await rig.ask_doctor(message)
+
+    watch = ProblemWatch(Queries(asked), _no_rest, asyncio.Lock())
+    for _ in range(3):
+        assert only(await watch.look(), Kind.CONSUMPTION_STOPPED).since_ms > 0
+        rig.run(3_000)
+    assert times_ms.count(committed_ms + 1) == 1
+
+
 async def test_offsets_that_expire_do_so_since_the_group_is_empty_and_cost_what_is_unread() -> None:
     rig = reading()
     rig.produce(0)
