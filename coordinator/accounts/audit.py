@@ -18,7 +18,8 @@ FOLD_MS: Final = 60_000
 MOST_FOLDED: Final = 10_000
 """Largest number of distinct events whose repetitions are counted."""
 MOST_A_SECOND: Final = 1_000
-"""Largest number of new lines about logins and refusals in a second; further ones are only counted."""
+"""Largest number of new lines about logins and refusals in a second, and of those about takeovers; further ones are
+only counted."""
 _MOST_TEXT: Final = 1_000
 _MOST_CHANGES: Final = 1_000
 _NOTHING: Final[tuple[Any, ...]] = ("", None, -1, [])
@@ -34,6 +35,7 @@ class AuditEvent(StrEnum):
     LOGIN_FAILED = "login failed"
     REFUSED = "refused"
     ADMINISTRATION = "administration"
+    TAKEOVER = "takeover"
     LEFT_OUT = "left out"
 
 
@@ -61,6 +63,7 @@ class AuditTrail:
         """Events of the last minute, the oldest first."""
         self._second = 0
         self._in_second = 0
+        self._takeovers = 0
         self._left_out = 0
 
     def administration(self, wall_ms: int, sender: Mapping[str, Any], request: str, changes: list[Any]) -> None:
@@ -69,6 +72,16 @@ class AuditTrail:
             more = {} if len(changes) <= _MOST_CHANGES else {"more_changes": len(changes) - _MOST_CHANGES}
             fields = {**sender, "request": request, "changes": changes[:_MOST_CHANGES], **more}
             self._write(AuditEvent.ADMINISTRATION, wall_ms, fields)
+
+    def takeover(self, wall_ms: int, fields: Mapping[str, Any]) -> None:
+        """Add a line about a process that was fenced by another with its instance id."""
+        if not self.is_on:
+            return
+        self._takeovers += 1
+        if self._takeovers > MOST_A_SECOND:
+            self._left_out += 1
+        else:
+            self._write(AuditEvent.TAKEOVER, wall_ms, fields)
 
     def record(self, event: AuditEvent, moment: Moment, fields: Mapping[str, Any]) -> None:
         """Add a line about a login or a refusal, or count it as a repetition."""
@@ -98,6 +111,7 @@ class AuditTrail:
 
     def tick(self, moment: Moment, *, is_end: bool = False) -> None:
         """Add lines for repetitions whose minute is over, or for all; must be called every second."""
+        self._takeovers = 0
         for key in list(self._folded):
             if not is_end and moment.monotonic_ms - self._folded[key].since_ms < FOLD_MS:
                 break

@@ -4,7 +4,12 @@ from msgspec.structs import replace
 
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import Client
-from protocol.messages.groups import DescribedMember
+from coordinator.groups.classic.notes import origin_of_client
+from coordinator.groups.consumer.delayed import session_timeout_ms
+from coordinator.groups.consumer.guards import holder_of
+from coordinator.runtime.group import Group
+from protocol.messages.groups import DescribedMember, Origin
+from protocol.session import RequestRef
 
 
 def with_client(known: DescribedMember, client: Client) -> DescribedMember:
@@ -33,3 +38,31 @@ def with_connection(core: Core, number: int, known: DescribedMember, now_ms: int
     if 0 <= known.heard_ago_ms < closed_ago_ms:
         return replace(known, is_connected=True)
     return replace(known, is_connected=False, disconnected_ms=closed_ago_ms)
+
+
+def fencer_of(core: Core, ref: RequestRef, group: Group | None, instance_id: str | None) -> Origin | None:
+    """Return the sender of a join that takes the instance id from a process that is still connected, which it fences.
+    None: nobody holds the id, or only a process that has ended, or the sender itself on the same connection."""
+    if group is None or instance_id is None:
+        return None
+    connection, heard_ms = _holder(group, instance_id)
+    if connection in (-1, ref.connection):
+        return None
+    if (known := core.connections.get(connection)) is not None:
+        is_alive = not known.has_ended
+    else:
+        closed_ms = core.closed.closed_ms(connection)
+        is_alive = closed_ms is not None and heard_ms > closed_ms  # heard since, on another connection
+    return origin_of_client(core.client(ref.connection)) if is_alive else None
+
+
+def _holder(group: Group, instance_id: str) -> tuple[int, int]:
+    """Return the connection of the instance's member, and when it was last heard; -1 if there is none to be fenced."""
+    consumer = group.serving_consumer
+    if consumer is not None:
+        member = holder_of(consumer, instance_id)
+        if member is None or member.is_away:  # one that is away has given its place up
+            return -1, -1
+        return member.connection, member.deadline_ms - session_timeout_ms(consumer, member)
+    known = group.classic.members.get(group.classic.static_members.get(instance_id, ""))
+    return (-1, -1) if known is None else (known.connection, max(known.heard_ms, known.committed_ms))

@@ -1,11 +1,32 @@
 """Notes of groups of every kind: the facts about the group."""
 
 import enum
-from typing import Protocol, TypedDict, Unpack
+from typing import Final, Protocol, TypedDict, Unpack
 
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import Note
+from protocol.client_text import client_text
 from protocol.messages.groups import OffsetChange, Origin, PreviousHolder, SlowestMember
+
+TAKEOVER: Final = "takeover"
+"""Act of a process that takes the instance id of another, which is still connected and is fenced by that."""
+_INSTANCE: Final = "instance "
+
+
+def instance_subject(instance_id: str) -> str:
+    """Return the subject of notes about an instance id: two processes with one replace each other without end."""
+    return f"{_INSTANCE}{instance_id}"
+
+
+def instance_of(note: Note) -> str:
+    """Return the instance id that the note is about."""
+    return note.subject.removeprefix(_INSTANCE)
+
+
+def fenced_text(holder: PreviousHolder) -> str:
+    """Format who is fenced: `app-1 at 10.0.0.1, heard 120 ms ago, is fenced`."""
+    heard = f", heard {holder.heard_ago_ms} ms ago," if holder.heard_ago_ms >= 0 else ""
+    return f"{client_text(holder.client_id, holder.client_host)}{heard} is fenced"
 
 
 class NoteFacts(TypedDict, total=False):

@@ -14,6 +14,7 @@ from coordinator.accounts.scram import ScramMechanism
 from coordinator.clock import Moment
 from coordinator.core.core import INTERNAL, Core
 from coordinator.groups.classic.notes import Cause
+from coordinator.groups.notes import TAKEOVER, instance_of
 from coordinator.handlers.alter_client_quotas import entity_of
 from coordinator.handlers.describe_acls import matching
 from coordinator.records.records import Note
@@ -95,8 +96,8 @@ _AUDITED_BY_HANDLERS = {*_OF_TOPICS, Cause.SETTINGS_CHANGED}
 
 
 def audit_act(core: Core, note: Note) -> None:
-    """Tell of an act on a group: offsets reset or deleted, a group deleted. Acts on topics and settings are told by
-    their handlers, with the values before and after."""
+    """Tell of an act on a group: offsets reset or deleted, a group deleted, a process fenced by another with its
+    instance id. Acts on topics and settings are told by their handlers, with the values before and after."""
     if not core.audit.is_on or note.cause in _AUDITED_BY_HANDLERS:
         return
     origin = note.origin
@@ -104,6 +105,17 @@ def audit_act(core: Core, note: Note) -> None:
     if origin is not None:
         who = {"principal": origin.principal, "host": origin.client_host.lstrip("/"), "port": origin.client_port}
         who |= {"listener": origin.listener, "client_id": origin.client_id}
+    if note.act == TAKEOVER and (held := note.previous) is not None:
+        previous: dict[str, Any] = {
+            "member_id": held.member_id,
+            "client_id": held.client_id,
+            "host": held.client_host.lstrip("/"),
+        }
+        previous |= {"heard_ago_ms": held.heard_ago_ms} if held.heard_ago_ms >= 0 else {}
+        about = {"group": note.group_id, "instance": instance_of(note), "member_id": note.initiator}
+        often = {"times": note.times} if note.times > 1 else {}
+        core.audit.takeover(note.wall_ms, {**who, **about, "previous": previous, **often})
+        return
     changes: list[Any] = [
         _change(f"offset {one.topic}-{one.partition_index}", _shown(one.previous_offset), _shown(one.offset))
         for one in note.changes

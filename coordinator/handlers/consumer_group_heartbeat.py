@@ -9,6 +9,7 @@ from coordinator.accounts.permission import TOPIC
 from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.core.core import Connection, Core
+from coordinator.facts.connection_facts import fencer_of
 from coordinator.groups.consumer.events import (
     ConsumerAway,
     ConsumerBeat,
@@ -130,7 +131,9 @@ def consumer_group_heartbeat(
         message = replace(message, member_id=core.ids.member_id("consumer"))
     kind: Any = _KINDS.get(message.member_epoch, ConsumerBeat)
     client = core.client(ref.connection)
-    event = kind(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)
+    sees = topics_seen(core, ref)
+    fencer = fencer_of(core, ref, found.group, message.instance_id) if kind is ConsumerJoin else None
+    event = kind(ref, message, client.client_id, client.client_host, sees, client.principal, fencer)
     full = _admit_limits(core, message, found.group)
     refused = _refuse_for_now(event, full, found.group, moment) if full else _process(core, event, found, moment)
     if refused is not None:

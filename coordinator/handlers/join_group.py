@@ -1,9 +1,12 @@
 """Answer JoinGroup: admit the request, create the group if need be, hand the join to the shard."""
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.core.core import Core
-from coordinator.groups.classic.events import OwnershipEnded, joined
+from coordinator.facts.connection_facts import fencer_of
+from coordinator.groups.classic.events import OwnershipEnded, ReplaceStatic, joined
 from coordinator.groups.consumer.classic_members.joining import extend_refused_join
 from coordinator.groups.consumer.events import ClassicJoin
 from coordinator.groups.consumer.guards import holder_of
@@ -98,7 +101,11 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, mo
         # A member that joins has stopped reading: this ends grants whose release was lost
         # (docs/spec/consumer-client.md#E3).
         shard.process(group, OwnershipEnded(group.group_id, message.member_id), moment)
-    answers = shard.run(group, joined(classic, ref, message, core.client(ref.connection)), moment)
+    event = joined(classic, ref, message, core.client(ref.connection))
+    if isinstance(event, ReplaceStatic):
+        is_fencing = fencer_of(core, ref, group, message.group_instance_id) is not None
+        event = replace(event, is_fencing=is_fencing)
+    answers = shard.run(group, event, moment)
     _deliver(core, ref, message, group, answers, moment)
 
 
@@ -112,7 +119,9 @@ def _join_consumer_group(core: Core, ref: RequestRef, message: JoinGroup, group:
         return
     consumer.settings = core.group_configs.consumer_settings(group.group_id)
     client = core.client(ref.connection)
-    event = ClassicJoin(ref, message, client.client_id, client.client_host, topics_seen(core, ref), client.principal)
+    sees = topics_seen(core, ref)
+    fencer = None if message.member_id else fencer_of(core, ref, group, message.group_instance_id)
+    event = ClassicJoin(ref, message, client.client_id, client.client_host, sees, client.principal, fencer)
     _deliver(core, ref, message, group, group.shard.run(group, event, moment), moment)
 
 

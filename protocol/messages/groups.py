@@ -313,7 +313,8 @@ class ListedNote(Message):
 
     `kind`: `rebalance` (begun), `completed`, `assigned` (the leader's assignments came), `dropped` (members left
     out), `replaced` (a static member came back without a rebalance), `expired` (offsets, or the group, reached the
-    end of their retention), `member` (a member of a client-balanced group joined, left or lost partitions), `epoch`
+    end of their retention), `member` (a member of a client-balanced group joined, left or lost partitions; a static
+    member took another's place in a server-driven group, or in a rebalance under way), `epoch`
     and `target` (a server-driven group moved on), `converted` (it changed its protocol), `moved` (another node
     coordinates it), `revoked` (a member of a server-driven group gave up partitions late), `rewound` (a member
     committed backwards), `admin`.
@@ -325,10 +326,11 @@ class ListedNote(Message):
     `origin`: the client behind `initiator`. A completed rebalance took `took_ms`; `joined` are its first ten new
     members. For a removed member, `idle_ms` is the time since its last join, sync or commit: if that equals its
     `rebalance_timeout_ms`, its application did not poll in time. `act`: set if a client changed more than its own
-    membership: `reset`, `rewind`, `undo`, `import`, `delete offsets`, `delete group`, `evict`, `create topic`, `add
-    partitions`, `delete topic`, `alter settings`; those about topics have the group id "". `changes`: the changed
-    offsets. `assigned` and `target`: of the partitions that a member had in the previous generation or target,
-    `moved_partitions` have another owner now, or none, and `kept_partitions` the same."""
+    membership: `reset`, `rewind`, `undo`, `import`, `delete offsets`, `delete group`, `evict`, `takeover` (it fenced
+    `previous`, a connected process with its instance id), `create topic`, `add partitions`, `delete topic`, `alter
+    settings`; those about topics have the group id "". `changes`: the changed offsets. `assigned` and `target`: of the
+    partitions that a member had in the previous generation or target, `moved_partitions` have another owner now, or
+    none, and `kept_partitions` the same."""
 
     number: int
     generation_id: int

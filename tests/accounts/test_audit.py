@@ -41,6 +41,17 @@ def test_repetitions_of_a_minute_are_one_line_more_with_their_number() -> None:
     assert not taken(trail), "nothing was repeated since"
 
 
+def test_a_flood_of_takeovers_is_counted() -> None:
+    trail = AuditTrail(is_on=True)
+    for number in range(MOST_A_SECOND + 5):
+        trail.takeover(WALL_MS, {"instance": f"i{number}"})
+    assert len(trail.take()) == MOST_A_SECOND
+    trail.tick(at(1_000))
+    assert [one["times"] for one in taken(trail)] == [5]
+    trail.takeover(WALL_MS, {"instance": "i"})
+    assert [one["event"] for one in taken(trail)] == ["takeover"]
+
+
 def test_a_flood_of_different_events_is_counted_and_keeps_little() -> None:
     trail = AuditTrail(is_on=True)
     for number in range(3 * MOST_A_SECOND):

@@ -107,7 +107,10 @@ class JoinAgain(Joining):
 
 
 class ReplaceStatic(Joining):
-    """A JoinGroup without an id, for an instance the group maps: the instance was restarted."""
+    """A JoinGroup without an id, for an instance the group maps: the instance was restarted. `is_fencing`: the process
+    that held it is still connected."""
+
+    is_fencing: bool = False
 
 
 class Sync(ClassicEvent):
@@ -293,6 +296,7 @@ class ReplacementStored(ClassicEvent):
     owes_sync: bool
     client: Client | None = None
     previous: PreviousHolder | None = None
+    is_fencing: bool = False
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return JoinGroupReply(error_code=error_code)

@@ -17,6 +17,7 @@ from coordinator.groups.classic.rebalance import (
     watch_session,
 )
 from coordinator.groups.classic.state import ClassicGroup, Member
+from coordinator.groups.notes import TAKEOVER, NoteFacts, fenced_text, instance_subject
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
 from coordinator.records.records import MemberReplaced
@@ -27,7 +28,13 @@ from protocol.messages.groups import JoinGroup, MemberRemoved, PreviousHolder
 def replace_static(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> None:
     """In PreparingRebalance: put the restarted instance in its old place under a new id
     (docs/spec/group-protocol.md#2.1.8)."""
-    park(group, _replace(group, event, out), event, out)
+    previous = _holder(_instance(group, event), out)
+    member = _replace(group, event, out)
+    park(group, member, event, out)
+    if event.is_fencing:
+        detail = f"instance {member.group_instance_id} came back, to a rebalance that is under way"
+        detail, facts = _taken_over(member, previous, detail, is_fencing=True)
+        note(group, out, "member", Cause.STATIC_REPLACED, member.member_id, detail, **facts)
 
 
 def replace_static_unsynced(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> None:
@@ -72,6 +79,7 @@ def replace_static_stable(group: ClassicGroup, event: ReplaceStatic, out: Outcom
             owes_sync=old.member_id in group.pending_sync,
             client=event.client,
             previous=_holder(old, out),
+            is_fencing=event.is_fencing,
         )
     )
 
@@ -94,17 +102,8 @@ def replacement_stored(group: ClassicGroup, event: ReplacementStored, out: Outco
     out.cancel(MemberKey(group.group_id, event.old_member_id))
     out.follow_ups.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
-    previous = event.previous
-    note(
-        group,
-        out,
-        "replaced",
-        Cause.STATIC_REPLACED,
-        event.member_id,
-        detail,
-        subject=_subject(member),
-        previous=previous,
-    )
+    detail, facts = _taken_over(member, event.previous, detail, is_fencing=event.is_fencing)
+    note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, **facts)
     leads = group.leader == event.member_id
     reply = join_reply(group, event.member_id, ())
     if event.request.accepts_skip_assignment:
@@ -121,20 +120,25 @@ def _replace_and_rebalance(group: ClassicGroup, event: ReplaceStatic, out: Outco
     member = _replace(group, event, out)
     park(group, member, event, out)
     detail = f"instance {member.group_instance_id} came back: {event.client}"
-    begin_rebalance(
-        group, out, Cause.STATIC_REPLACED, member.member_id, detail, subject=_subject(member), previous=previous
-    )
+    detail, facts = _taken_over(member, previous, detail, is_fencing=event.is_fencing)
+    begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail, **facts)
+
+
+def _taken_over(
+    member: Member, previous: PreviousHolder | None, detail: str, *, is_fencing: bool
+) -> tuple[str, NoteFacts]:
+    """Return detail and facts of the note that the member has its instance id from another."""
+    facts = NoteFacts(subject=instance_subject(member.group_instance_id or ""), previous=previous)
+    if is_fencing and previous is not None:
+        facts["act"] = TAKEOVER
+        detail = f"{detail}; {fenced_text(previous)}"
+    return detail, facts
 
 
 def _holder(member: Member, out: Outcome) -> PreviousHolder:
     """Return the member as the previous holder of its instance id."""
     heard_ago_ms = member.heard_ago_ms(out.moment.monotonic_ms)
     return PreviousHolder(member.member_id, member.client_id, member.client_host, heard_ago_ms)
-
-
-def _subject(member: Member) -> str:
-    """Subject of the note: two processes with one instance id replace each other without end."""
-    return f"instance {member.group_instance_id}"
 
 
 def _instance(group: ClassicGroup, event: ReplaceStatic) -> Member:

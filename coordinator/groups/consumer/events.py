@@ -43,7 +43,8 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
 
 class MemberRequest(ConsumerEventBase):
     """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: check of the topics that its sender may
-    describe; None: not known now. `principal` is empty without a login."""
+    describe; None: not known now. `principal` is empty without a login. `fencer`: the sender of a join, if the process
+    that holds its instance id is still connected."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
@@ -51,6 +52,7 @@ class MemberRequest(ConsumerEventBase):
     client_host: str
     sees: TopicFilter | None = sees_all
     principal: str = ""
+    fencer: Origin | None = None
 
     @property
     def member_id(self) -> str:
@@ -96,13 +98,14 @@ class ClassicRequest(ConsumerEventBase):
 
 
 class ClassicJoin(ClassicRequest):
-    """A JoinGroup. Its member id may be empty."""
+    """A JoinGroup. Its member id may be empty. `fencer` as in `MemberRequest`."""
 
     request: JoinGroup
     client_id: str
     client_host: str
     sees: TopicFilter | None = sees_all
     principal: str = ""
+    fencer: Origin | None = None
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return JoinGroupReply(error_code=error_code)

@@ -31,7 +31,7 @@ def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
     holder = holder_of(group, event.instance_id)
     member = group.members.get(event.member_id)
     if holder is not None:
-        change = replacement(group, holder, _line(event, holder.subscription), event.principal)
+        change = replacement(group, holder, _line(event, holder.subscription), event)
     elif member is not None:
         change = known_member(group, member, _line(event, member.subscription))
     else:

@@ -3,8 +3,16 @@ the reconciliation (docs/spec/consumer-group-protocol.md#2.4 steps 5 to 9)."""
 
 from msgspec.structs import replace
 
-from coordinator.groups.consumer.delayed import cancel_timers, time_revocation
-from coordinator.groups.consumer.events import ComputeTarget, ResolveRegexes, TargetBehind, TopicFilter, sees_all
+from coordinator.groups.consumer.delayed import cancel_timers, session_timeout_ms, time_revocation
+from coordinator.groups.consumer.events import (
+    ClassicJoin,
+    ComputeTarget,
+    MemberRequest,
+    ResolveRegexes,
+    TargetBehind,
+    TopicFilter,
+    sees_all,
+)
 from coordinator.groups.consumer.freed import note_freed
 from coordinator.groups.consumer.notes import ConsumerCause, note, note_revocation, origin_of
 from coordinator.groups.consumer.reconciliation import Goal, Owned, reconcile
@@ -25,6 +33,7 @@ from coordinator.groups.consumer.subscriptions import (
     subscriptions_of,
 )
 from coordinator.groups.consumer.target import compute_at_once, is_due, is_small
+from coordinator.groups.notes import TAKEOVER, NoteFacts, fenced_text, instance_subject
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import (
     ConsumerKey,
@@ -33,6 +42,7 @@ from coordinator.records.consumer_records import (
 )
 from protocol.client_text import client_text
 from protocol.messages.consumer_groups import JOINING
+from protocol.messages.groups import PreviousHolder
 
 _NAMES_A_NOTE = 5
 
@@ -48,12 +58,15 @@ def new_member(line: ConsumerMemberRecord, principal: str = "") -> Change:
     return Change(line, None, NEW, None, principal=principal)
 
 
-def replacement(group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMemberRecord, principal: str) -> Change:
+def replacement(
+    group: ConsumerGroup, replaced: ConsumerMember, line: ConsumerMemberRecord, event: MemberRequest | ClassicJoin
+) -> Change:
     """Build the change that replaces the member with the same instance id: the new member gets its state, except that
     the epochs start again (docs/spec/consumer-group-protocol.md#7.2)."""
     before = replace(replaced.subscription, member_id=line.member_id)
     current = replaced.current._replace(epoch=JOINING, previous_epoch=JOINING)
-    return Change(line, before, current, group.targets.get(replaced.member_id), replaced, principal)
+    target = group.targets.get(replaced.member_id)
+    return Change(line, before, current, target, replaced, event.principal, event.fencer)
 
 
 def update(
@@ -106,9 +119,18 @@ def write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> Non
         out.records.append(target_record(group.group_id, change.member_id, change.target))
     out.records.append(assignment_record(group.group_id, change.member_id, change.current))
     cancel_timers(group, replaced.member_id, out)
-    detail = f"instance {before.instance_id}: {replaced.member_id} is replaced"
-    origin = origin_of(change.line, change.principal)
-    note(group, out, ConsumerCause.REPLACED, change.member_id, detail, kind="member", origin=origin)
+    instance_id, was = before.instance_id or "", replaced.subscription
+    heard_ms = replaced.deadline_ms - session_timeout_ms(group, replaced)
+    heard_ago_ms = -1 if replaced.connection < 0 else max(0, out.moment.monotonic_ms - heard_ms)
+    holder = PreviousHolder(replaced.member_id, was.client_id, was.client_host, heard_ago_ms)
+    detail = f"instance {instance_id}: {replaced.member_id} is replaced"
+    facts = NoteFacts(subject=instance_subject(instance_id), previous=holder)
+    if change.fencer is None:
+        facts["origin"] = origin_of(change.line, change.principal)
+    else:
+        facts |= NoteFacts(origin=change.fencer, act=TAKEOVER)
+        detail = f"{detail}; {fenced_text(holder)}"
+    note(group, out, ConsumerCause.REPLACED, change.member_id, detail, kind="member", **facts)
 
 
 def _drop_regex(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: Outcome) -> None:

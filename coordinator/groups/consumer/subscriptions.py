@@ -9,6 +9,7 @@ from typing import NamedTuple
 from coordinator.groups.consumer.state import ConsumerGroup, ConsumerMember, Current, DigestedTopics, Target
 from coordinator.groups.consumer.topics import TopicOfGroup, metadata_hash
 from coordinator.records.consumer_records import ConsumerMemberRecord
+from protocol.messages.groups import Origin
 
 KEPT_FROM = 100
 """Number of topics from which on their digest is kept; that of fewer takes less time than it needs memory."""
@@ -16,7 +17,8 @@ KEPT_FROM = 100
 
 class Change(NamedTuple):
     """One member after a request. `before`: its last record, None for a new member. A member that replaces another
-    begins with the state of the other. `principal`: that of the request; empty without a login."""
+    begins with the state of the other; `fencer` is its client, if the other's process is still connected. `principal`:
+    that of the request; empty without a login."""
 
     line: ConsumerMemberRecord
     before: ConsumerMemberRecord | None
@@ -24,6 +26,7 @@ class Change(NamedTuple):
     target: Target | None
     replaced: ConsumerMember | None = None
     principal: str = ""
+    fencer: Origin | None = None
 
     @property
     def member_id(self) -> str:

@@ -21,7 +21,7 @@ def audit(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show resets, rewinds, deletions and evictions in all groups: when, which group, what, and by whom.
+    """Show resets, rewinds, deletions, evictions and takeovers in all groups: when, which group, what, and by whom.
 
     musterd keeps them as long as its notes. Offsets are undone with `muster undo GROUP:NUMBER`.
     """
@@ -57,7 +57,7 @@ def _row(one: AuditedNote) -> tuple[object, ...]:
         f"{one.group_id}:{note.number}",
         note.act,
         _who(one),
-        f"{note.cause}: {note.detail}",
+        f"{note.cause}: {note.detail}" + (f", {note.times} times" if note.times > 1 else ""),
     )
 
 

@@ -34,7 +34,7 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
     subscription = decode_subscription(request.protocols[0].metadata)
     if holder is not None:
         line = _line(event, member_id, subscription, holder.subscription)
-        change = replacement(group, holder, line, event.principal)
+        change = replacement(group, holder, line, event)
         if may_downgrade(group, [holder], is_replaced=True):
             downgrade_by_replacement(group, change, event, out)
             return
