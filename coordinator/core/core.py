@@ -84,6 +84,8 @@ class Connection:
     is_guarded: bool = False
     """True if its heartbeats need a permission, of this node or of its broker."""
     principal: str = ANONYMOUS
+    certificate: str = ""
+    """Subject and serial number of the certificate that it showed."""
     access: Decisions | None = None
     """Decisions on its principal; None where nobody is held to access rules."""
     permitted: tuple[Heartbeat | ConsumerGroupHeartbeat, int] | None = None
@@ -113,7 +115,8 @@ class Connection:
         if client is None or client.client_id != session.client_id or client.software != session.client_software:
             listener = self.dialect if self.broker is None else f"{self.dialect} of broker {self.broker}"
             host, port = f"/{self.peer_host}", self.peer_port
-            client = Client(session.client_id, host, port, listener, session.client_software, self.shown_principal)
+            software, principal = session.client_software, self.shown_principal
+            client = Client(session.client_id, host, port, listener, software, principal, self.certificate)
             self.client = client
         return client
 

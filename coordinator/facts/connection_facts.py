@@ -4,11 +4,10 @@ from msgspec.structs import replace
 
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import Client
-from coordinator.groups.classic.notes import origin_of_client
 from coordinator.groups.consumer.delayed import session_timeout_ms
 from coordinator.groups.consumer.guards import holder_of
 from coordinator.runtime.group import Group
-from protocol.messages.groups import DescribedMember, Origin
+from protocol.messages.groups import DescribedMember
 from protocol.session import RequestRef
 
 
@@ -40,20 +39,18 @@ def with_connection(core: Core, number: int, known: DescribedMember, now_ms: int
     return replace(known, is_connected=False, disconnected_ms=closed_ago_ms)
 
 
-def fencer_of(core: Core, ref: RequestRef, group: Group | None, instance_id: str | None) -> Origin | None:
-    """Return the sender of a join that takes the instance id from a process that is still connected, which it fences.
-    None: nobody holds the id, or only a process that has ended, or the sender itself on the same connection."""
+def fences(core: Core, ref: RequestRef, group: Group | None, instance_id: str | None) -> bool:
+    """Return true if the sender of a join takes the instance id from a process that is still connected. It does not if
+    only a process that has ended holds the id, or the sender itself, on the same connection."""
     if group is None or instance_id is None:
-        return None
+        return False
     connection, heard_ms = _holder(group, instance_id)
     if connection in (-1, ref.connection):
-        return None
+        return False
     if (known := core.connections.get(connection)) is not None:
-        is_alive = not known.has_ended
-    else:
-        closed_ms = core.closed.closed_ms(connection)
-        is_alive = closed_ms is not None and heard_ms > closed_ms  # heard since, on another connection
-    return origin_of_client(core.client(ref.connection)) if is_alive else None
+        return not known.has_ended
+    closed_ms = core.closed.closed_ms(connection)
+    return closed_ms is not None and heard_ms > closed_ms  # it was heard on a newer connection
 
 
 def _holder(group: Group, instance_id: str) -> tuple[int, int]:

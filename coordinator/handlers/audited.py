@@ -67,6 +67,7 @@ def sender(core: Core, ref: RequestRef) -> dict[str, Any]:
         "port": known.peer_port,
         "listener": known.dialect,
         "client_id": known.session.client_id,
+        "certificate": known.certificate,
     }
 
 
@@ -104,7 +105,7 @@ def audit_act(core: Core, note: Note) -> None:
     who: dict[str, Any] = {}
     if origin is not None:
         who = {"principal": origin.principal, "host": origin.client_host.lstrip("/"), "port": origin.client_port}
-        who |= {"listener": origin.listener, "client_id": origin.client_id}
+        who |= {"listener": origin.listener, "client_id": origin.client_id, "certificate": origin.certificate}
     if note.act == TAKEOVER and (held := note.previous) is not None:
         previous: dict[str, Any] = {
             "member_id": held.member_id,

@@ -9,7 +9,8 @@ from coordinator.accounts.permission import TOPIC
 from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.core.core import Connection, Core
-from coordinator.facts.connection_facts import fencer_of
+from coordinator.facts.connection_facts import fences
+from coordinator.groups.classic.notes import origin_of_client
 from coordinator.groups.consumer.events import (
     ConsumerAway,
     ConsumerBeat,
@@ -132,8 +133,8 @@ def consumer_group_heartbeat(
     kind: Any = _KINDS.get(message.member_epoch, ConsumerBeat)
     client = core.client(ref.connection)
     sees = topics_seen(core, ref)
-    fencer = fencer_of(core, ref, found.group, message.instance_id) if kind is ConsumerJoin else None
-    event = kind(ref, message, client.client_id, client.client_host, sees, client.principal, fencer)
+    is_fencing = kind is ConsumerJoin and fences(core, ref, found.group, message.instance_id)
+    event = kind(ref, message, client.client_id, client.client_host, sees, origin_of_client(client), is_fencing)
     full = _admit_limits(core, message, found.group)
     refused = _refuse_for_now(event, full, found.group, moment) if full else _process(core, event, found, moment)
     if refused is not None:

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.core.admission import Found, admit_bytes, admit_operation, admit_to_group, admit_write
 from coordinator.core.core import Core
-from coordinator.facts.connection_facts import fencer_of
+from coordinator.facts.connection_facts import fences
 from coordinator.groups.classic.events import OwnershipEnded, ReplaceStatic, joined
+from coordinator.groups.classic.notes import origin_of_client
 from coordinator.groups.consumer.classic_members.joining import extend_refused_join
 from coordinator.groups.consumer.events import ClassicJoin
 from coordinator.groups.consumer.guards import holder_of
@@ -103,8 +104,7 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, found: Found, mo
         shard.process(group, OwnershipEnded(group.group_id, message.member_id), moment)
     event = joined(classic, ref, message, core.client(ref.connection))
     if isinstance(event, ReplaceStatic):
-        is_fencing = fencer_of(core, ref, group, message.group_instance_id) is not None
-        event = replace(event, is_fencing=is_fencing)
+        event = replace(event, is_fencing=fences(core, ref, group, message.group_instance_id))
     answers = shard.run(group, event, moment)
     _deliver(core, ref, message, group, answers, moment)
 
@@ -120,8 +120,8 @@ def _join_consumer_group(core: Core, ref: RequestRef, message: JoinGroup, group:
     consumer.settings = core.group_configs.consumer_settings(group.group_id)
     client = core.client(ref.connection)
     sees = topics_seen(core, ref)
-    fencer = None if message.member_id else fencer_of(core, ref, group, message.group_instance_id)
-    event = ClassicJoin(ref, message, client.client_id, client.client_host, sees, client.principal, fencer)
+    is_fencing = not message.member_id and fences(core, ref, group, message.group_instance_id)
+    event = ClassicJoin(ref, message, client.client_id, client.client_host, sees, origin_of_client(client), is_fencing)
     _deliver(core, ref, message, group, group.shard.run(group, event, moment), moment)
 
 

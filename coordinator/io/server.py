@@ -51,10 +51,10 @@ def read_boot_ms() -> int:
     return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
-def _subject(transport: asyncio.Transport | None) -> tuple[Any, ...]:
-    """Return the name in the client's certificate, as `ssl` gives it; empty without one."""
+def _certificate(transport: asyncio.Transport | None) -> tuple[tuple[Any, ...], str]:
+    """Return name and serial number in the client's certificate, as `ssl` gives them; empty without one."""
     certificate = None if transport is None else transport.get_extra_info("peercert")
-    return certificate["subject"] if certificate else ()
+    return (certificate["subject"], certificate["serialNumber"]) if certificate else ((), "")
 
 
 class ClientProtocol(asyncio.BufferedProtocol):
@@ -254,7 +254,7 @@ class Server:
             return number
         self._clients[number] = client
         host, port = (peer[0], peer[1]) if peer else ("unknown", -1)
-        self.happen(Opened(number, dialect, host, broker, port, _subject(client.transport)))
+        self.happen(Opened(number, dialect, host, broker, port, *_certificate(client.transport)))
         client.moved_ms = self.moment.monotonic_ms
         return number
 

@@ -7,6 +7,9 @@ from coordinator.core.core import Connection, Core
 from coordinator.node.events import Opened
 from coordinator.node.serving import Serving
 
+_MOST_NAME = 500
+"""Characters of a name that are kept: each note has them."""
+
 
 class CertificatePrincipals:
     """Sets connections' principals from their certificates. A connection whose name no rule matches is closed, as in
@@ -19,16 +22,18 @@ class CertificatePrincipals:
         serving.on_opened.append(self.opened)
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
-        """Set the connection's principal, if it has a certificate."""
+        """Set the connection's principal and certificate, if it shows one."""
         if not event.subject:
             return
         shown = distinguished_name(event.subject)
         mapped = map_name(self._rules, shown)
+        connection.certificate = f"{shown[:_MOST_NAME]} serial={event.serial}"
         about = {
             "host": event.peer_host,
             "port": event.peer_port,
             "listener": event.dialect,
             "mechanism": "certificate",
+            "certificate": connection.certificate,
         }
         if mapped is None:
             why = "no rule of ssl.principal.mapping.rules matches"

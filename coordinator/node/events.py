@@ -18,7 +18,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 class Opened(Event):
     """A client connected to the listener of `dialect`. `peer_host` is textual (`127.0.0.1`). `broker`: the id of the
     broker that the listener proxies. `peer_port` is -1 if it is unknown. `subject`: the name in its certificate, as
-    `ssl` gives it."""
+    `ssl` gives it; `serial`: the certificate's serial number, in hexadecimal."""
 
     connection: int
     dialect: str
@@ -26,6 +26,7 @@ class Opened(Event):
     broker: int | None = None
     peer_port: int = -1
     subject: tuple[tuple[tuple[str, str], ...], ...] = ()
+    serial: str = ""
 
 
 class Received(Event):

@@ -234,6 +234,8 @@ def _since(note: Note) -> int:
 
 def _size(note: Note) -> int:
     texts = [note.detail, note.initiator, note.subject, *note.joined]
+    if note.origin is not None:
+        texts.append(note.origin.certificate)
     for known in (note.origin, note.slowest, note.previous):
         if known is not None:
             texts += [_FACT, known.client_id, known.client_host]

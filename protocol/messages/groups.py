@@ -271,13 +271,15 @@ class ListNotes(Message):
 
 
 class Origin(Message, omit_defaults=True):
-    """Sender of a request, or owner of a member. `principal` is empty without a login."""
+    """Sender of a request, or owner of a member. `principal` is empty without a login. `certificate`: subject, by RFC
+    2253, and serial number of the certificate that it showed; empty without one."""
 
     client_id: str
     client_host: str
     client_port: int = -1
     listener: str = ""
     principal: str = ""
+    certificate: str = ""
 
 
 class SlowestMember(Message, omit_defaults=True):

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import aiohttp
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka import KafkaConsumer
 
 from protocol.kafka.client import KafkaAnswer, KafkaClient, encode_request
@@ -151,7 +151,8 @@ def test_tls_older_than_1_2_is_not_spoken(daemon: Daemon, folder: Folder) -> Non
 
 def test_who_shows_no_certificate_or_a_strange_one_is_not_let_in(folder: Folder, tmp_path: Path) -> None:
     strange = Folder(tmp_path / "strange")
-    with secured(folder, tmp_path, clients_show=True) as daemon:
+    audit = tmp_path / "audit.log"
+    with secured(folder, tmp_path, f"audit.log.location={audit}", clients_show=True) as daemon:
         known = librdkafka(daemon, folder, **folder.shown())
         assert AdminClient(known).list_topics(timeout=60).brokers
         told: tuple[tuple[dict[str, str], str], ...] = (
@@ -163,9 +164,19 @@ def test_who_shows_no_certificate_or_a_strange_one_is_not_let_in(folder: Folder,
             with pytest.raises(KafkaException):
                 refused.list_topics(timeout=2)
             assert within(10, lambda sentence=sentence: sentence in log_of(daemon))  # it goes on trying
-        assert AdminClient(known).list_topics(timeout=60).brokers
+        admin = AdminClient(known)
+        admin.create_topics([NewTopic("orders", 1)])["orders"].result(60)
         assert daemon.stop() == 0
     assert "Traceback" not in log_of(daemon)
+    told_by = {(line["event"], line.get("certificate")) for line in map(json.loads, audit.read_text().splitlines())}
+    assert told_by == {(event, certificate_of(folder.client)) for event in ("login", "administration")}
+
+
+def certificate_of(path: Path) -> str:
+    """Return what openssl says of a certificate, as origins have it."""
+    command = ["openssl", "x509", "-noout", "-subject", "-serial", "-nameopt", "RFC2253,-esc_msb", "-in", str(path)]
+    subject, serial = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return f"{subject.removeprefix('subject=').strip()} {serial}"
 
 
 def test_a_client_without_tls_is_cut_off_with_a_line_and_no_other_is(daemon: Daemon, folder: Folder) -> None:

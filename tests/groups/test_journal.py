@@ -1,3 +1,4 @@
+import json
 import sys
 
 from hypothesis import given
@@ -6,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.records.records import Note
 from coordinator.runtime.journal import Journal, decode_note, encode_note
-from protocol.messages.groups import ListNotes
+from protocol.messages.groups import ListNotes, Origin
 
 
 def note(
@@ -88,6 +89,18 @@ def test_a_note_reads_back_from_its_bytes() -> None:
     key, value = encode_note(note("gr\u00fcn"))
     assert key.decode() == "gr\u00fcn"
     assert decode_note(value) == note("gr\u00fcn")
+
+
+def test_notes_of_the_release_before_and_of_the_next_one_are_read() -> None:
+    """A field that an origin lacks is empty, and one that is not known is ignored."""
+    origin = Origin("app", "/10.0.0.1", 7, "kafka", "User:app", "CN=app serial=01")
+    _key, value = encode_note(replace(note(), origin=origin))
+    with_it = json.loads(value)
+    assert with_it["origin"].pop("certificate") == "CN=app serial=01"
+    assert decode_note(json.dumps(with_it).encode()) == replace(note(), origin=replace(origin, certificate=""))
+    with_it["origin"]["from_the_next_release"] = 1
+    assert decode_note(json.dumps(with_it).encode()) == replace(note(), origin=replace(origin, certificate=""))
+    assert b"certificate" not in encode_note(replace(note(), origin=replace(origin, certificate="")))[1]
     assert b'"cause":"member left"' in value, "people can read it"
 
 

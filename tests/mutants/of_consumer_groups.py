@@ -685,9 +685,8 @@ _RULES = (
         "Classic members of an upgraded group never expire",
         Edit(
             _STAYING,
-            "            member.connection, member.principal = connection, principal\n"
-            "            restart_session(group, member, out)\n",
-            "            member.connection, member.principal = connection, principal\n",
+            "            member.connection = connection\n            restart_session(group, member, out)\n",
+            "            member.connection = connection\n",
         ),
         _WORLDS,
     ),

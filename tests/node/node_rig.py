@@ -55,10 +55,10 @@ class NodeRig:
     def connect(self, number: int) -> int:
         return self.connect_from(number, "10.0.0.1")
 
-    def connect_from(self, number: int, host: str, port: int = -1) -> int:
+    def connect_from(self, number: int, host: str, port: int = -1, **certificate: Any) -> int:
         self._clients[number] = NativeClient(1 << 20)
         self.received[number] = []
-        self.step(Opened(number, "native", host, None, port))
+        self.step(Opened(number, "native", host, None, port, **certificate))
         return number
 
     def ask(self, number: int, *messages: Message) -> list[Message]:

@@ -56,6 +56,7 @@ class Client(msgspec.Struct, frozen=True, gc=False):
     listener: str = ""
     software: tuple[str, str] = ("", "")
     principal: str = ""
+    certificate: str = ""
 
     def __str__(self) -> str:
         """Format for people, without the port: `billing-7 at 10.0.0.7`."""

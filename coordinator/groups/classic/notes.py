@@ -57,7 +57,14 @@ def departure(member: Member, now_ms: int) -> NoteFacts:
 
 def origin_of_client(client: Client) -> Origin:
     """Return the client in the form that notes keep."""
-    return Origin(client.client_id, client.client_host, client.client_port, client.listener, client.principal)
+    return Origin(
+        client.client_id,
+        client.client_host,
+        client.client_port,
+        client.listener,
+        client.principal,
+        client.certificate,
+    )
 
 
 def note(

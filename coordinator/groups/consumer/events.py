@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import dataclass_transform
+from typing import Final, dataclass_transform
 
 import msgspec
 
@@ -41,18 +41,22 @@ class ConsumerEventBase(msgspec.Struct, frozen=True, gc=False):
     """Base of the events of a consumer group."""
 
 
+UNNAMED: Final = Origin("", "")
+"""A sender about whom nothing is known."""
+
+
 class MemberRequest(ConsumerEventBase):
     """A valid ConsumerGroupHeartbeat. Its member id is never empty. `sees`: check of the topics that its sender may
-    describe; None: not known now. `principal` is empty without a login. `fencer`: the sender of a join, if the process
-    that holds its instance id is still connected."""
+    describe; None: not known now. `is_fencing`: it is a join, and the process that holds its instance id is still
+    connected."""
 
     ref: RequestRef
     request: ConsumerGroupHeartbeat
     client_id: str
     client_host: str
     sees: TopicFilter | None = sees_all
-    principal: str = ""
-    fencer: Origin | None = None
+    sender: Origin = UNNAMED
+    is_fencing: bool = False
 
     @property
     def member_id(self) -> str:
@@ -98,14 +102,14 @@ class ClassicRequest(ConsumerEventBase):
 
 
 class ClassicJoin(ClassicRequest):
-    """A JoinGroup. Its member id may be empty. `fencer` as in `MemberRequest`."""
+    """A JoinGroup. Its member id may be empty. `is_fencing` as in `MemberRequest`."""
 
     request: JoinGroup
     client_id: str
     client_host: str
     sees: TopicFilter | None = sees_all
-    principal: str = ""
-    fencer: Origin | None = None
+    sender: Origin = UNNAMED
+    is_fencing: bool = False
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return JoinGroupReply(error_code=error_code)
@@ -183,7 +187,7 @@ class ClassicMemberAdmitted(ConsumerEventBase):
     member_id: str
     connection: int
     must_sync: bool
-    principal: str = ""
+    sender: Origin = UNNAMED
 
 
 class MemberAdmitted(ConsumerEventBase):
@@ -192,7 +196,7 @@ class MemberAdmitted(ConsumerEventBase):
     group_id: str
     member_id: str
     connection: int
-    principal: str = ""
+    sender: Origin = UNNAMED
 
 
 class ResolveRegexes(ConsumerEventBase):

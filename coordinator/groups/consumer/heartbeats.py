@@ -33,9 +33,9 @@ def join(group: ConsumerGroup, event: ConsumerJoin, out: Outcome) -> None:
     if holder is not None:
         change = replacement(group, holder, _line(event, holder.subscription), event)
     elif member is not None:
-        change = known_member(group, member, _line(event, member.subscription))
+        change = known_member(group, member, _line(event, member.subscription), event.sender)
     else:
-        change = new_member(_line(event, None), event.principal)
+        change = new_member(_line(event, None), event.sender)
     _beat(group, event, change, out)
 
 
@@ -46,7 +46,7 @@ def stay(group: ConsumerGroup, event: ConsumerBeat, out: Outcome) -> None:
         out.reply(event.ref, idle)
         return
     member = group.members[event.member_id]
-    _beat(group, event, known_member(group, member, _line(event, member.subscription)), out)
+    _beat(group, event, known_member(group, member, _line(event, member.subscription), event.sender), out)
 
 
 def extend_refused(group: ConsumerGroup, event: ConsumerBeat, now_ms: int) -> None:
@@ -120,12 +120,12 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
         or (member is not None and member.told_connection not in {-1, event.ref.connection})
     )
     if change.replaced is None and member is not None and not member.is_classic:
-        member.connection, member.principal = event.ref.connection, event.principal
+        member.connection, member.sender = event.ref.connection, event.sender
         restart_session(group, member, out)
         if is_told:
             member.told_connection = event.ref.connection
     else:
-        admission = MemberAdmitted(group.group_id, change.member_id, event.ref.connection, event.principal)
+        admission = MemberAdmitted(group.group_id, change.member_id, event.ref.connection, event.sender)
         out.follow_ups.append(admission)
     reply = ConsumerGroupHeartbeatReply(
         member_id=change.member_id,
@@ -139,7 +139,7 @@ def _beat(group: ConsumerGroup, event: MemberRequest, change: Change, out: Outco
 def admitted(group: ConsumerGroup, event: MemberAdmitted, out: Outcome) -> None:
     """Start the session of a member whose record was applied. A former classic member need not join again."""
     member = group.members[event.member_id]
-    member.connection, member.principal = event.connection, event.principal
+    member.connection, member.sender = event.connection, event.sender
     member.told_connection = event.connection
     restart_session(group, member, out)
     end_rejoin(group, member, out)

@@ -42,20 +42,22 @@ from coordinator.records.consumer_records import (
 )
 from protocol.client_text import client_text
 from protocol.messages.consumer_groups import JOINING
-from protocol.messages.groups import PreviousHolder
+from protocol.messages.groups import Origin, PreviousHolder
 
 _NAMES_A_NOTE = 5
 
 
-def known_member(group: ConsumerGroup, member: ConsumerMember, line: ConsumerMemberRecord) -> Change:
+def known_member(
+    group: ConsumerGroup, member: ConsumerMember, line: ConsumerMemberRecord, sender: Origin | None = None
+) -> Change:
     """Build the change of a member of the group."""
     target = group.targets.get(member.member_id)
-    return Change(line, member.subscription, member.current, target, principal=member.principal or "")
+    return Change(line, member.subscription, member.current, target, sender=sender or member.sender)
 
 
-def new_member(line: ConsumerMemberRecord, principal: str = "") -> Change:
+def new_member(line: ConsumerMemberRecord, sender: Origin | None = None) -> Change:
     """Build the change that adds a member."""
-    return Change(line, None, NEW, None, principal=principal)
+    return Change(line, None, NEW, None, sender=sender)
 
 
 def replacement(
@@ -66,7 +68,7 @@ def replacement(
     before = replace(replaced.subscription, member_id=line.member_id)
     current = replaced.current._replace(epoch=JOINING, previous_epoch=JOINING)
     target = group.targets.get(replaced.member_id)
-    return Change(line, before, current, target, replaced, event.principal, event.fencer)
+    return Change(line, before, current, target, replaced, event.sender, event.is_fencing)
 
 
 def update(
@@ -124,11 +126,10 @@ def write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> Non
     heard_ago_ms = -1 if replaced.connection < 0 else max(0, out.moment.monotonic_ms - heard_ms)
     holder = PreviousHolder(replaced.member_id, was.client_id, was.client_host, heard_ago_ms)
     detail = f"instance {instance_id}: {replaced.member_id} is replaced"
-    facts = NoteFacts(subject=instance_subject(instance_id), previous=holder)
-    if change.fencer is None:
-        facts["origin"] = origin_of(change.line, change.principal)
-    else:
-        facts |= NoteFacts(origin=change.fencer, act=TAKEOVER)
+    origin = origin_of(change.line, change.sender)
+    facts = NoteFacts(subject=instance_subject(instance_id), previous=holder, origin=origin)
+    if change.is_fencing:
+        facts["act"] = TAKEOVER
         detail = f"{detail}; {fenced_text(holder)}"
     note(group, out, ConsumerCause.REPLACED, change.member_id, detail, kind="member", **facts)
 
@@ -157,7 +158,7 @@ def _bump(group: ConsumerGroup, change: Change, after: SubscriptionCounts, out: 
     out.records += epoch_records(group, digest)
     known = change.before is not None
     detail = f"group epoch {group.epoch + 1}: {_described(change)}"
-    members, origin = len(group.members) + (not known), origin_of(change.line, change.principal)
+    members, origin = len(group.members) + (not known), origin_of(change.line, change.sender)
     note(group, out, cause, change.member_id, detail, epoch=group.epoch + 1, members=members, origin=origin)
     return group.epoch + 1
 

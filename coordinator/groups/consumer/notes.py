@@ -3,6 +3,8 @@
 import enum
 from typing import Unpack
 
+from msgspec.structs import replace
+
 from coordinator.groups.consumer.state import ConsumerGroup, Current
 from coordinator.groups.consumer.subscriptions import Change
 from coordinator.groups.notes import NoteFacts, append_note
@@ -37,9 +39,11 @@ class ConsumerCause(enum.StrEnum):
     HELD = "group held"
 
 
-def origin_of(line: ConsumerMemberRecord, principal: str) -> Origin:
-    """Return the client of a member in the form that notes keep."""
-    return Origin(line.client_id, line.client_host, principal=principal)
+def origin_of(line: ConsumerMemberRecord, sender: Origin | None) -> Origin:
+    """Return the client of a member in the form that notes keep. `sender`: that of its last request, if known."""
+    if sender is None:
+        return Origin(line.client_id, line.client_host)
+    return replace(sender, client_id=line.client_id, client_host=line.client_host)
 
 
 def note(
@@ -58,7 +62,7 @@ def note(
     the initiator, if it is a member; a target has none, since the next heartbeat of any member computes it."""
     member = group.members.get(member_id)
     if member is not None and kind != "target" and facts.get("origin") is None:
-        facts["origin"] = origin_of(member.subscription, member.principal or "")
+        facts["origin"] = origin_of(member.subscription, member.sender)
     epoch = group.epoch if epoch is None else epoch
     members = len(group.members) if members is None else members
     append_note(group, out, kind, cause, member_id, detail, epoch, members, **facts)

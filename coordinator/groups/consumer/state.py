@@ -19,6 +19,7 @@ from coordinator.groups.consumer.topics import TopicImage
 from coordinator.groups.hold import Hold
 from coordinator.records.consumer_records import ConsumerMemberRecord, ReconciliationState, RegexRecord
 from protocol.messages.consumer_groups import JOINING, LEAVING_FOR_NOW, ConsumerGroupHeartbeatReply
+from protocol.messages.groups import Origin
 
 Assigned = Mapping[bytes, Mapping[int, int]]
 """Partitions by topic id, each with its assignment epoch: the target epoch at which the member received it."""
@@ -102,8 +103,8 @@ class ConsumerMember:
     """Connection on which it was last told its assignment; -1: none since a load."""
     joined_connection: int = -1
     """Connection of its last JoinGroup; -1: none since a load."""
-    principal: str | None = None
-    """Principal of its last request; empty without a login. None: no request since a load."""
+    sender: Origin | None = None
+    """Sender of its last request. None: no request since a load."""
     session: DelayedSession | None = None
     rejoin_until_ms: int = -1
     sync_until_ms: int = -1
@@ -119,6 +120,11 @@ class ConsumerMember:
     def is_classic(self) -> bool:
         """True if the member uses the classic protocol."""
         return self.subscription.classic is not None
+
+    @property
+    def principal(self) -> str | None:
+        """Principal of its last request; empty without a login. None: no request since a load."""
+        return None if self.sender is None else self.sender.principal
 
     @property
     def is_away(self) -> bool:

@@ -17,16 +17,16 @@ KEPT_FROM = 100
 
 class Change(NamedTuple):
     """One member after a request. `before`: its last record, None for a new member. A member that replaces another
-    begins with the state of the other; `fencer` is its client, if the other's process is still connected. `principal`:
-    that of the request; empty without a login."""
+    begins with the state of the other; `is_fencing`: the other's process is still connected. `sender`: that of the
+    request, or of the member's last one."""
 
     line: ConsumerMemberRecord
     before: ConsumerMemberRecord | None
     current: Current
     target: Target | None
     replaced: ConsumerMember | None = None
-    principal: str = ""
-    fencer: Origin | None = None
+    sender: Origin | None = None
+    is_fencing: bool = False
 
     @property
     def member_id(self) -> str:

@@ -101,13 +101,13 @@ def downgrade_by_replacement(group: ConsumerGroup, change: Change, event: Classi
     joining = (
         None
         if is_settled
-        else ParkedJoin(event.ref, event.request, event.client_id, event.client_host, event.principal)
+        else ParkedJoin(event.ref, event.request, event.client_id, event.client_host, event.sender.principal)
     )
     detail = f"static member replaced: {change.member_id} speaks the classic protocol"
     out.follow_ups.append(
         ClassicAgain(
             group.group_id,
-            _members(group, lines, (change.member_id, event.ref.connection, event.principal)),
+            _members(group, lines, (change.member_id, event.ref.connection, event.sender.principal)),
             change.member_id,
             detail,
             is_settled,

@@ -39,14 +39,14 @@ def join(group: ConsumerGroup, event: ClassicJoin, out: Outcome) -> None:
             downgrade_by_replacement(group, change, event, out)
             return
     elif member is not None:
-        change = known_member(group, member, _line(event, member_id, subscription, member.subscription))
+        change = known_member(group, member, _line(event, member_id, subscription, member.subscription), event.sender)
     else:
-        change = new_member(_line(event, member_id, subscription, None), event.principal)
+        change = new_member(_line(event, member_id, subscription, None), event.sender)
     is_late = member is not None and event.ref.connection < member.joined_connection
     owned = None if is_late else owned_partitions(subscription, group.topics)
     current = update(group, change, owned, out, event.sees)
     must_sync = member is None or not member.is_classic or not _is_told(member.current, current)
-    admission = ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, must_sync, event.principal)
+    admission = ClassicMemberAdmitted(group.group_id, member_id, event.ref.connection, must_sync, event.sender)
     out.follow_ups.append(admission)
     reply = JoinGroupReply(
         generation_id=current.epoch,
@@ -62,7 +62,7 @@ def admitted(group: ConsumerGroup, event: ClassicMemberAdmitted, out: Outcome) -
     which SyncGroup answers as before starts none: it may have come late, and its member has synced since."""
     member = group.members[event.member_id]
     member.connection = member.joined_connection = event.connection
-    member.principal = event.principal
+    member.sender = event.sender
     restart_session(group, member, out)
     end_rejoin(group, member, out)
     if event.must_sync or member.sync_until_ms >= 0:

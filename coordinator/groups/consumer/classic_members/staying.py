@@ -161,6 +161,8 @@ def members_taken(group: ConsumerGroup, event: ClassicMembersTaken, out: Outcome
     for member_id, connection, principal in event.members:
         member = group.members.get(member_id)
         if member is not None and member.session is None:
-            member.connection, member.principal = connection, principal
+            if principal is not None:
+                member.sender = Origin("", "", principal=principal)
+            member.connection = connection
             restart_session(group, member, out)
     note(group, out, ConsumerCause.UPGRADED, event.member_id, event.detail, kind="converted")
