@@ -12,6 +12,7 @@ from coordinator.http.lag.partitions import (
     committed_offsets,
     keys_of,
     lags,
+    topic_ids_of,
     topics_of,
 )
 from diagnosis.assignments import Key, subscribed_topics
@@ -414,7 +415,8 @@ class Queries:
         commits = (await self.commits((group.group_id,), with_origins=False)).get(group.group_id, {})
         own = await self.balanced_group(group.group_id) if group.protocol_type in BALANCED_TYPES else None
         topics = topics_of(group, commits, () if own is None else own.topics)
-        known = KnownEnds(dict.fromkeys(topics, 0) | dict(await self.partition_counts(topics)))
+        found = (await self.topics(topics)).topics
+        known = KnownEnds(partitions_of(found), topic_ids=topic_ids_of(found))
         its = GroupPartitions(keys_of(topics, known.counts, commits), commits)
         await self.complete(known, (its,))
         return list(lags(group, its, known))

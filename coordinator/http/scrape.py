@@ -11,6 +11,7 @@ from coordinator.http.lag.partitions import (
     keys_of,
     lags,
     longest_ms,
+    topic_ids_of,
     topics_of,
 )
 from coordinator.http.lag.timed import LagClock
@@ -64,8 +65,9 @@ class _Scrape:
     async def measure(self, node: DescribeNodeReply) -> Measured:
         self._now_ms = node.wall_ms
         topology = await self._queries.topology(topics=True)
-        self._known.counts = dict(sorted(partitions_of(topology.topics).items()))
-        shown = _fitting(self._known.counts, self._most)
+        counts = dict(sorted(partitions_of(topology.topics).items()))
+        self._known.counts, self._known.topic_ids = counts, topic_ids_of(topology.topics)
+        shown = _fitting(counts, self._most)
         self._known.ends |= await self._queries.ends(shown)
         groups = await self._groups()
         problems = await self._watch.shown_to(self._queries)
@@ -76,11 +78,11 @@ class _Scrape:
             node,
             groups,
             lines,
-            partition_counts=self._known.counts,
+            partition_counts=counts,
             ends={key: end.offset for key in shown if (end := self._known.ends.get(key)) and end.offset is not None},
             problems=tuple((problem.group_id, problem.kind.value) for problem in problems),
             groups_to_look_at=self._watch.waiting,
-            left_out=sum(self._known.counts.values()) - len(shown) + self._lines.seen - len(lines),
+            left_out=sum(counts.values()) - len(shown) + self._lines.seen - len(lines),
             tallies=tuple(one for one in measured.groups if one.group_id in known),
             durations=measured.durations,
             nodes=node.gauges.get(_BROKERS_BESIDE, len(topology.brokers)) or 1,

@@ -1,9 +1,12 @@
 """Sums of a group's lag, against the lines that they are sums of; and lag in time."""
 
+import asyncio
 import random
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator.http.app import yield_to_loop
 from coordinator.http.lag.end_history import KEPT_MS, LATE_MS, MOST_PARTITIONS, SET_BACK_MS, EndHistory
 from coordinator.http.lag.partitions import (
     GroupPartitions,
@@ -18,9 +21,14 @@ from coordinator.http.lag.partitions import (
 )
 from coordinator.http.lag.timed import LagClock
 from coordinator.http.lag.totals import GroupTotal, TopicEnds, group_total
+from coordinator.http.queries import Queries
+from coordinator.http.scrape import measure
+from coordinator.http.watch import ProblemWatch
 from diagnosis.gathering import Commit
 from protocol.messages.groups import DescribedGroup
 from protocol.messages.offsets import GroupOffsets
+from protocol.messages.topics import DeletableTopic, DeleteTopics
+from tests.node.operated import DiagnosisRig
 
 
 def test_totals_are_the_sums_of_the_lines() -> None:
@@ -100,6 +108,61 @@ def test_an_end_that_a_slower_page_reports_late_is_no_new_topic() -> None:
     history.add(KEY, 9, 400_000)
     history.add(KEY, 9, 400_000 - SET_BACK_MS)
     assert history.lag_ms(KEY, 5, 102_000) is None, "the clock was set back"
+
+
+def test_a_topic_created_again_has_no_old_ends_however_soon_it_passes_them() -> None:
+    history, other = EndHistory(), ("other", 0)
+    first, second = (bytes([number]) * 16 for number in (1, 2))
+    for at_ms, end in ((0, 10), (20_000, 30)):
+        history.add(KEY, end, at_ms, first)
+        history.add(("t", 1), end, at_ms, first)
+        history.add(other, end, at_ms, first)
+    history.add(KEY, 40, 25_000, second)
+    assert history.lag_ms(KEY, 20, 25_000) is None, "it was seen at one time"
+    assert history.lag_ms(("t", 1), 20, 25_000) is None, "nor has its other partition an old end"
+    assert history.lag_ms(other, 20, 20_000) == 10_000, "another topic"
+    history.add(KEY, 50, 45_000)
+    history.add(KEY, 50, 46_000, second)
+    assert history.lag_ms(KEY, 45, 46_000) is not None, "an unknown id is no other topic"
+
+
+async def test_a_line_has_the_id_of_its_topic_by_which_the_clock_knows_another_one() -> None:
+    rig = DiagnosisRig(partitions=1)
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(8_000)
+    queries = Queries(rig.ask_doctor)
+
+    async def line(end: int) -> PartitionLag:
+        (found,) = await queries.lags(await queries.group("g"))
+        return replace(found, current_offset=5, log_end_offset=end)
+
+    history = EndHistory()
+    LagClock(history, 1_000).lag_ms(await line(9))
+    assert LagClock(history, 20_000).lag_ms(await line(19)) == 19_000
+    rig.ask_inside(DeleteTopics((DeletableTopic("orders"),)), call=8)
+    rig.make_topic("orders", 1)
+    assert LagClock(history, 21_000).lag_ms(await line(29)) is None, "its end was seen at one time"
+
+
+async def test_a_scrape_tells_a_topic_that_was_created_again_too() -> None:
+    rig = DiagnosisRig(partitions=1)
+    rig.member("g", "app", "10.0.0.1")
+    rig.run(8_000)
+    queries, history = Queries(rig.ask_doctor), EndHistory()
+    watch = ProblemWatch(queries, yield_to_loop, asyncio.Lock())
+
+    async def scraped(records: int) -> int | None:
+        for _ in range(records):
+            rig.produce(0)
+        rig.run(1_000)
+        (line,) = (await measure(queries, 8, watch, history=history)).lines
+        return line.lag_ms
+
+    assert await scraped(2) is None, "the end was seen at one time"
+    assert await scraped(0) == 1_000
+    rig.ask_inside(DeleteTopics((DeletableTopic("orders"),)), call=8)
+    rig.make_topic("orders", 1)
+    assert await scraped(3) is None
 
 
 def test_partitions_that_no_page_shows_are_forgotten() -> None:

@@ -7,6 +7,7 @@ they do. Pure."""
 from typing import Final
 
 from diagnosis.assignments import Key
+from protocol.messages.topics import NO_TOPIC_ID
 
 MOST_SAMPLES: Final = 24
 """Ends stored for a partition. When there are more, every second one of the older half is dropped, so that older
@@ -28,10 +29,15 @@ class EndHistory:
 
     def __init__(self) -> None:
         self._ends: dict[Key, list[tuple[int, int]]] = {}
+        self._topic_ids: dict[str, bytes] = {}
         self._forgot_ms = 0
 
-    def add(self, key: Key, end: int, now_ms: int) -> None:
-        """Store the end that the partition had at a wall time."""
+    def add(self, key: Key, end: int, now_ms: int, topic_id: bytes = NO_TOPIC_ID) -> None:
+        """Store the end that the partition had at a wall time. Another `topic_id` than before, if it is known, is that
+        of a topic that was created again: its ends begin anew."""
+        if topic_id != NO_TOPIC_ID and self._topic_ids.setdefault(key[0], topic_id) != topic_id:
+            self._topic_ids[key[0]] = topic_id
+            self._ends = {known: samples for known, samples in self._ends.items() if known[0] != key[0]}
         if abs(now_ms - self._forgot_ms) >= _FORGET_EVERY_MS:
             self._forget(now_ms)
         samples = self._ends.get(key)
@@ -60,6 +66,8 @@ class EndHistory:
     def _forget(self, now_ms: int) -> None:
         self._forgot_ms = now_ms
         self._ends = {key: samples for key, samples in self._ends.items() if abs(now_ms - samples[-1][0]) < KEPT_MS}
+        kept = {topic for topic, _partition in self._ends}
+        self._topic_ids = {topic: one for topic, one in self._topic_ids.items() if topic in kept}
 
     def lag_ms(self, key: Key, committed: int, now_ms: int) -> int | None:
         """Return the time since the offset was the end, 0 if it still is; None if there are too few samples."""

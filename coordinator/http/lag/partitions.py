@@ -9,6 +9,7 @@ from diagnosis.gathering import Commit
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import OffsetFetchGroupReply
+from protocol.messages.topics import NO_TOPIC_ID, MetadataTopicReply
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, gc=False):
@@ -22,7 +23,8 @@ class PartitionEnd(msgspec.Struct, frozen=True, gc=False):
 class PartitionLag(msgspec.Struct, frozen=True):
     """Lag of a group in one partition. `current_offset` is None if nothing is committed: the lag then counts from the
     log's start. `member` is None while the partition is unassigned. `committed_ms`: wall time of the commit. `lag_ms`,
-    the lag in time, and `commit_age_ms` are None if they are unknown, or the line is not `timed`."""
+    the lag in time, and `commit_age_ms` are None if they are unknown, or the line is not `timed`. `topic_id`:
+    `NO_TOPIC_ID` if it is unknown."""
 
     topic: str
     partition: int
@@ -34,6 +36,7 @@ class PartitionLag(msgspec.Struct, frozen=True):
     committed_ms: int | None = None
     lag_ms: int | None = None
     commit_age_ms: int | None = None
+    topic_id: bytes = NO_TOPIC_ID
 
     @property
     def lag(self) -> int | None:
@@ -47,9 +50,10 @@ class KnownEnds(msgspec.Struct):
     """Answers about topics and partitions, so that a page of many groups requests each once. Partitions that do not
     exist are None."""
 
-    counts: dict[str, int] = {}
+    counts: Mapping[str, int] = {}
     ends: dict[Key, PartitionEnd | None] = {}
     begins: dict[Key, PartitionEnd | None] = {}
+    topic_ids: Mapping[str, bytes] = {}
 
 
 class GroupPartitions(msgspec.Struct, frozen=True):
@@ -68,6 +72,11 @@ def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
         if part.error_code is ErrorCode.NONE and part.committed_offset >= 0
     }
     return dict(sorted(found.items()))
+
+
+def topic_ids_of(topics: Iterable[MetadataTopicReply]) -> dict[str, bytes]:
+    """Return the ids of the topics that exist, by name."""
+    return {one.name: one.topic_id for one in topics if one.name is not None and not one.error_code}
 
 
 def topics_of(group: DescribedGroup, committed: Iterable[Key], more: Iterable[str] = ()) -> set[str]:
@@ -97,6 +106,7 @@ def lags(group: DescribedGroup, its: GroupPartitions, known: KnownEnds) -> Itera
                 end.age_ms,
                 None if begin is None else begin.offset,
                 None if commit is None else commit.at_ms,
+                topic_id=known.topic_ids.get(key[0], NO_TOPIC_ID),
             )
 
 

@@ -31,7 +31,7 @@ class LagClock:
         key = line.topic, line.partition
         if key not in self._stored:
             self._stored.add(key)
-            self._history.add(key, line.log_end_offset, self._now_ms)
+            self._history.add(key, line.log_end_offset, self._now_ms, line.topic_id)
         lag = line.lag
         return self._history.lag_ms(key, line.log_end_offset - lag, self._now_ms) if lag else lag
 
