@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from protocol.messages.groups import ListedNote
+
 _UNKNOWN_IF_NEGATIVE: Final = frozenset(
     {
         "session_timeout_ms",
@@ -48,6 +50,15 @@ def known_facts(message: msgspec.Struct, *, without: Collection[str] = ()) -> di
     """Return the fields of the message; null for those that are unknown. The client host has no leading slash."""
     fields = msgspec.structs.asdict(message)
     return {name: _known(name, value) for name, value in fields.items() if name not in without}
+
+
+def note_facts(note: ListedNote) -> dict[str, Any]:
+    """Return the fields of the note. Hosts have no leading slash, in notes of older releases too."""
+    facts: dict[str, Any] = msgspec.to_builtins(note)
+    for field in ("origin", "slowest", "previous"):
+        if (client := facts[field]) is not None:
+            client["client_host"] = client["client_host"].removeprefix("/")
+    return facts
 
 
 def _known(name: str, value: Any) -> Any:

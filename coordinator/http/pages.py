@@ -25,7 +25,7 @@ from coordinator.http.routing.route import (
 from coordinator.http.shapes import Json, Shapes, expiring
 from coordinator.http.what_if import WhatIf
 from diagnosis.assignments import Key, assigned_partitions
-from diagnosis.facts import known_facts
+from diagnosis.facts import known_facts, note_facts
 from membership.outlook import MOST_NEW, GroupChange, facts_of, parse_partitions
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import CommitOrigin, OffsetFetchPartitionReply, OffsetFetchTopicReply
@@ -127,7 +127,7 @@ class Pages:
         if not notes and after < 0:
             await self._ask.group(group_id)  # raises Problem if there is no such group
         last = notes[-1].number if notes else after
-        return {"group_id": group_id, "notes": [msgspec.to_builtins(note) for note in notes], "next_after": last}
+        return {"group_id": group_id, "notes": [note_facts(note) for note in notes], "next_after": last}
 
     async def what_if(self, origin: str, names: Names, query: Names) -> Json:
         """The assignment that would follow a change of the group, and what would move. Changes nothing."""

@@ -6,11 +6,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from diagnosis import rebalances
 from diagnosis.assignments import partitions_of, ranges
+from diagnosis.facts import note_facts
 from diagnosis.people import standstill
 from diagnosis.rebalances import NotedRebalance, noted_rebalances
 from muster.admin.asking import Complaint, describe_group, list_notes
@@ -155,4 +155,4 @@ def _rebalance_document(rebalance: NotedRebalance) -> dict[str, Any]:
 
 
 def _document(note: ListedNote) -> dict[str, Any]:
-    return {**msgspec.to_builtins(note), "when": utc_time(note.wall_ms), "sentence": sentence(note, utc_time)}
+    return {**note_facts(note), "when": utc_time(note.wall_ms), "sentence": sentence(note, utc_time)}

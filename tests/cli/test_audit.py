@@ -33,6 +33,9 @@ def test_a_takeover_is_shown_with_the_process_that_is_fenced(shell: Shell, node:
 
     assert "takeover  alice, new at 10.0.0.2:51516  static member replaced: instance i came back; old at" in line
     assert line.endswith("is fenced, 4 times")
+    (document,) = shell.json("audit")
+    assert document["origin"]["client_host"] == "10.0.0.2"
+    assert document["previous"]["client_host"] == "10.0.0.1"
 
 
 def test_no_act_is_said_and_a_time_that_is_none_is_a_usage_error(shell: Shell, node: FakeNode) -> None:

@@ -300,7 +300,9 @@ def test_explain_says_a_sentence_a_rebalance(shell: Shell, node: FakeNode) -> No
         "member joined by m-1, app-1 at 10.0.0.1; 1 member stood still for 2.8 s",
         "session expired, app-3 at 10.0.0.3:40003 was silent; it is not over",
     ]
-    told = shell.json("explain", "orders")["rebalances"]
+    document = shell.json("explain", "orders")
+    assert document["notes"][2]["origin"]["client_host"] == "10.0.0.3"
+    told = document["rebalances"]
     assert [(one["sentence"], one["is_over"], one["notes"]) for one in told] == [
         (rows[0], True, [0, 1]),
         (rows[1], False, [2]),

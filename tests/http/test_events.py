@@ -71,6 +71,7 @@ async def test_who_follows_hears_of_rebalances_and_problems_and_later_of_what_it
         rig.run(5_000)
         kind, first, told = await event(stream)
         assert (kind, told["group_id"], told["note"]["cause"]) == ("note", "g", "member joined")
+        assert told["note"]["origin"]["client_host"] == "10.0.0.1"
         assert (await event(stream))[2]["note"]["kind"] == "completed"
         member.kill()
         rig.run(5_000)

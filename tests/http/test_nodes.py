@@ -239,7 +239,7 @@ async def test_a_change_is_made_where_the_group_is_in_the_name_of_who_asked(site
         done = await one.post("/v1/groups/a/offsets/apply", plan)
         assert done["changed"] == 1
         note = (await owner.get("/v1/groups/a/notes"))["notes"][-1]
-        assert (note["act"], note["origin"]["client_host"]) == ("reset", "/127.0.0.1")
+        assert (note["act"], note["origin"]["client_host"]) == ("reset", "127.0.0.1")
         await one.post(f"/v1/undo/{done['id']}", {})
     assert [each["offset"] for each in (await owner.get("/v1/groups/a/offsets"))["offsets"]] == [1]
 

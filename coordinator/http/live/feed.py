@@ -13,7 +13,7 @@ from aiohttp import web
 from coordinator.http.live.event_log import EventLog
 from coordinator.http.queries import Problem, Queries
 from coordinator.http.watch import ProblemWatch
-from diagnosis.facts import known_facts
+from diagnosis.facts import known_facts, note_facts
 from diagnosis.problem import GroupProblem
 
 LOOK_EVERY_S: Final = 1.0
@@ -105,7 +105,7 @@ class Feed:
         for note in (await self._ask.notes(group_id, last, _NOTES_A_LOOK)).notes:
             if last >= 0 or note.wall_ms >= since_ms:
                 short = msgspec.structs.replace(note, changes=note.changes[:_CHANGES_AN_EVENT])
-                self.events.add("note", group_id, note.wall_ms, msgspec.to_builtins(short))
+                self.events.add("note", group_id, note.wall_ms, note_facts(short))
             self._numbers[group_id] = note.number
         if group_id in self._numbers:
             self._numbers.move_to_end(group_id)

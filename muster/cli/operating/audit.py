@@ -3,9 +3,9 @@
 import time
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
+from diagnosis.facts import note_facts
 from muster.admin.nodes import Node, ask_each, nodes_with_groups
 from muster.blocking.cluster import ClusterClient, expect
 from muster.cli.asking import AsJson, Bootstrap, reaching
@@ -72,7 +72,7 @@ def _who(one: AuditedNote) -> str:
 def _document(one: AuditedNote) -> dict[str, Any]:
     return {
         "group_id": one.group_id,
-        **msgspec.to_builtins(one.note),
+        **note_facts(one.note),
         "when": utc_time(one.note.wall_ms),
         "id": f"{one.group_id}:{one.note.number}",
     }
