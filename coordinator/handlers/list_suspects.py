@@ -36,7 +36,8 @@ def _listing(core: Core, message: ListSuspects, began: Moment) -> Work:
         groups = [core.directory[group_id] for group_id in ids]
         found += [group.group_id for group in groups if _is_suspect(core, group, message.since_ms, moment)]
         if len(ids) < _GROUPS_A_PIECE:
-            return Served(ListSuspectsReply(groups=tuple(found), wall_ms=began.wall_ms))
+            expired = core.journal.expired(message.since_ms)
+            return Served(ListSuspectsReply(groups=tuple(found), wall_ms=began.wall_ms, expired=expired))
         after = ids[-1]
         members = sum(group.member_count for group in groups)
         moment = yield len(ids) * _WORK_A_GROUP + members * _WORK_A_MEMBER

@@ -7,11 +7,13 @@ into one: else two processes that fence each other would displace the notes of a
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from coordinator.groups.classic.notes import Cause
 from coordinator.groups.tallies import GroupTallies
 from coordinator.records.records import Note
 from protocol.messages.groups import AuditedNote, ListedNote, ListNotes, ListNotesReply
@@ -25,9 +27,12 @@ _GROUP_BYTES: Final = 320
 _FOLD_WITHIN_MS: Final = 600_000
 """Largest interval between repetitions that are folded: a process that is restarted once a day fences no other."""
 _COMPLETION: Final = "completion of a repeated rebalance"
+_GROUP_EXPIRED: Final = Cause.GROUP_EXPIRED.value
 _ENDS: Final = ("completed", "assigned")
 """Kinds of notes at the end of a rebalance; they are folded if that rebalance is a repetition."""
 _SPARE_ORDERS: Final = 1_024
+_MOST_EXPIRED: Final = 10_000
+"""Expired groups whose ids are kept apart: nobody finds their notes by the groups that there are."""
 
 
 class _Kept:
@@ -58,6 +63,7 @@ class Journal:
         self._count = 0
         self._bytes = 0
         self._newest_act_ms = -1
+        self._expired: deque[tuple[int, str]] = deque(maxlen=_MOST_EXPIRED)
         self.rebalances: dict[str, int] = {}
         self.tallies = GroupTallies()
         self.on_note: Callable[[Note], None] | None = None
@@ -89,6 +95,8 @@ class Journal:
             self.on_note(note)
         if note.act and self.on_act is not None:
             self.on_act(note)
+        if note.cause == _GROUP_EXPIRED:
+            self._expired.append((note.wall_ms, note.group_id))
         return note
 
     def load(self, note: Note) -> None:
@@ -145,6 +153,11 @@ class Journal:
                 if note.act:
                     yield AuditedNote(group_id, _listed(note))
             yield None
+
+    def expired(self, since_ms: int) -> tuple[str, ...]:
+        """Return the groups that have expired since a wall time and the process's start, oldest first."""
+        recent = [*takewhile(lambda one: one[0] >= since_ms, reversed(self._expired))]
+        return tuple(dict.fromkeys(group_id for _wall_ms, group_id in reversed(recent)))
 
     def notes(self) -> Iterator[Note]:
         """All notes kept, group by group."""

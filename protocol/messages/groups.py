@@ -432,11 +432,13 @@ class ListSuspects(Message):
 
 
 class ListSuspectsReply(Message):
-    """Groups by id. `wall_ms`: the time for the next request."""
+    """Groups by id. `wall_ms`: the time for the next request. `expired`: groups that are gone, since their retention
+    ended at that wall time or later; the newest, if they are many."""
 
     error_code: ErrorCode = ErrorCode.NONE
     groups: tuple[str, ...] = ()
     wall_ms: int = 0
+    expired: tuple[str, ...] = ()
 
 
 class RefusedRequest(Message):

@@ -79,6 +79,14 @@ def test_rebalances_are_counted_by_cause_when_they_happen_and_not_when_they_are_
     assert journal.tallies.of("g").rebalances == 3
 
 
+def test_expired_groups_are_told_by_time_and_bounded() -> None:
+    journal = Journal(10)
+    for number in range(10_005):
+        journal.add(note(f"g-{number}", "expired", "group expired", wall_ms=number))
+    assert journal.expired(10_003) == ("g-10003", "g-10004")
+    assert len(journal.expired(0)) == 10_000
+
+
 def test_numbering_goes_on_after_notes_were_read_again() -> None:
     journal = Journal(10)
     journal.load(replace(note(), number=0))

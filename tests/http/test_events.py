@@ -103,3 +103,20 @@ async def test_the_deletion_of_a_group_is_an_event_with_its_first_offsets(
         kind, _id, told = await event(stream)
     assert (kind, told["group_id"], told["note"]["cause"]) == ("note", "h", "group deleted")
     assert len(told["note"]["changes"]) == 20
+
+
+async def test_the_expiry_of_a_group_is_one_event(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    rig.make_topic("wide", 30)
+    rig.connect(STRANGER)
+    for group_id in ("h", "i"):
+        rig.ask(STRANGER, commit(dict.fromkeys(range(30), 7), group_id, "wide"))
+    async with client.get(EVENTS.path) as stream:
+        rig.wait(8 * 24 * 3_600_000)  # `offsets.retention.minutes` is a week
+        while rig.node.core.count_groups():
+            rig.wait(60_000)
+        told = [await event(stream) for _ in range(2)]
+    assert sorted((kind, one["group_id"], one["note"]["cause"]) for kind, _id, one in told) == [
+        ("note", "h", "group expired"),
+        ("note", "i", "group expired"),
+    ]
+    assert told[0][2]["note"]["detail"] == "with 30 offsets of wide"

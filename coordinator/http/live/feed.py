@@ -94,8 +94,8 @@ class Feed:
         began_ms = self._since_ms
         found = await self._ask.suspects(min(node.wall_ms if began_ms < 0 else began_ms, self._watch.since_ms))
         if began_ms >= 0:
-            acted_on = await self._ask.acted_on(began_ms)  # deleted groups are no suspects
-            for group_id in dict.fromkeys((*found.groups, *acted_on)):
+            acted_on = await self._ask.acted_on(began_ms)  # groups that are gone are no suspects
+            for group_id in dict.fromkeys((*found.groups, *found.expired, *acted_on)):
                 await self._add_notes(group_id, began_ms)
         self._since_ms = found.wall_ms
         await self._watch.look(found)  # makes events of problems by calling `add_problem`
