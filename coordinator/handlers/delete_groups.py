@@ -53,6 +53,11 @@ class _Gone:
         some = islice(partitions.items(), self._limit - len(self.first))
         self.first += [OffsetChange(topic, partition, kept.offset) for partition, kept in some]
 
+    def keep(self, count: int, first: int) -> None:
+        """Forget what was added behind these: it was not deleted after all."""
+        self.count = count
+        del self.first[first:]
+
 
 def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Moment) -> None:
     """Answer when every group that may be deleted is durably deleted; duplicates collapse."""
@@ -74,8 +79,10 @@ def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
             error, moment = yield from _delete_offsets(core, shard, group_id, gone, moment)
             shard.deleting.discard(group_id)
         if not error:
-            error = _delete(core, ref, group_id, gone, moment)
-        elif gone.count:
+            before = gone.count, len(gone.first)
+            if error := _delete(core, ref, group_id, gone, moment):
+                gone.keep(*before)
+        if error and gone.count:
             _note_offsets(core, ref, group_id, gone, moment)
         kept += len(gone.first)
         results.append(DeletedGroup(group_id, error))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.core.core import Core
 from coordinator.handlers import delete_groups
 from diagnosis.offset_plan import reversed_changes
 from diagnosis.problem import Kind
@@ -142,6 +143,38 @@ def test_a_deletion_that_fails_midway_names_what_is_gone(rig: DiagnosisRig, monk
     (reply,) = rig.ask(STRANGER, ApplyOffsets("h", reversed_changes(note.changes), "undo"))
     assert reply.number >= 0  # type: ignore[attr-defined]
     assert rig.node.core.find("h")[0].offsets.count_of("h") == 1_200
+
+
+def test_a_deletion_whose_last_record_fails_names_what_is_gone(
+    rig: DiagnosisRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.make_topic("wide", 600)
+    parts = tuple(OffsetCommitPartition(partition, partition + 5) for partition in range(600))
+    rig.ask(STRANGER, OffsetCommit("h", (OffsetCommitTopic("wide", parts),)))
+    delete = delete_groups._delete
+
+    def fail(core: Core, *args: Any) -> ErrorCode:
+        core.store.disk_full = True
+        return delete(core, *args)
+
+    monkeypatch.setattr(delete_groups, "_delete", fail)
+    replies = rig.ask(STRANGER, DeleteGroups(("h",)))
+    while not any(isinstance(one, DeleteGroupsReply) for one in replies):
+        rig.wait(100)
+        replies += rig.heard(STRANGER)
+
+    assert replies[-1].results[0].error_code  # type: ignore[attr-defined]
+    (note,) = [one for one in acts(rig) if one.changes and one.changes[0].topic == "wide"]
+    assert (note.act, note.detail) == ("delete offsets", "600 committed offsets, by stranger at 10.9.9.9")
+    assert len(note.changes) == 600
+
+
+def test_a_deletion_of_a_small_group_that_fails_names_nothing(rig: DiagnosisRig) -> None:
+    emptied(rig)
+    rig.store.disk_full = True
+    replies = rig.ask(STRANGER, DeleteGroups(("g",)))
+    assert replies[-1].results[0].error_code  # type: ignore[attr-defined]
+    assert acts(rig) == []
 
 
 def test_a_reset_that_names_a_missing_topic_is_noted_for_the_others(rig: DiagnosisRig) -> None:
