@@ -38,8 +38,11 @@ class ShardMoves:
         """Times at which this node learnt that the process of a member had ended."""
 
     def found(self, event: NodesFound) -> None:
-        """Note the nodes that have left and whose shards have another owner now."""
+        """Note the nodes that have left and whose shards have another owner now. A loss is over when the node has the
+        shard again."""
         present = {node.node_id for node in event.nodes}
+        owners = dict(enumerate(event.owners))
+        self._lost = {shard: lost for shard, lost in self._lost.items() if owners.get(shard) != lost.node_id}
         for shard, (before, now) in enumerate(zip(self._owners, event.owners, strict=False)):
             if before in {now, NOBODY} or event.unsettled_boot_ms < 0:
                 continue

@@ -26,6 +26,17 @@ def test_what_others_told_is_read_in_order_and_what_is_ones_own_is_not() -> None
     assert decode_news(theirs + own, 0, "them") == (4, [NOTE])
 
 
+def test_moves_in_a_topic_of_offsets_that_is_gone_are_no_news() -> None:
+    queue = NewsQueue("them", "0a")
+    queue.add([NOTE, LET_GO, TAKEN])
+    batch = queue.next_batch(5)
+    assert decode_news(batch, 0, "me", "0b") == (3, [NOTE])
+    for log in ("0a", ""):
+        assert decode_news(batch, 0, "me", log) == (3, [NOTE, LET_GO, TAKEN])
+    of_an_earlier_version = encode_news([TAKEN], "them", 5)
+    assert decode_news(of_an_earlier_version, 0, "me", "0b") == (1, [TAKEN])
+
+
 def test_people_can_read_and_filter_it() -> None:
     (record,) = decode_batch(encode_news([NOTE], "them", 5))
     assert record.key == "gr\u00fcn".encode() and b'"cause":"member joined"' in (record.value or b"")

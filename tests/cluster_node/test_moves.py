@@ -88,6 +88,22 @@ def test_the_end_of_a_process_explains_the_next_move_of_its_shards_alone() -> No
     ]
 
 
+def test_that_a_node_was_silent_once_explains_no_move_after_it_had_its_shards_again() -> None:
+    cluster, one, two = group_at_one_of_two_nodes()
+    three = cluster.start(3)
+    cluster.give_all(one)
+    cluster.nodes.remove(one)
+    cluster.now_ms += SESSION_MS + 100
+    cluster.give_all(two, cluster.now_ms)
+    again = cluster.start(1)
+    for before, after in ((two, again), (again, three)):
+        before.step_down()
+        cluster.now_ms += 2_000
+        after.beat()
+        cluster.give_all(after, cluster.now_ms)
+    assert moved(three).detail == "from node 1 to node 3"
+
+
 def test_that_a_process_ended_long_ago_explains_no_move() -> None:
     cluster, one, two = group_at_one_of_two_nodes()
     two.step(NodeEnded(1))

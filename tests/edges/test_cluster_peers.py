@@ -94,6 +94,20 @@ async def test_a_connection_that_is_closed_says_nothing_while_another_is_accepte
         assert told == []
 
 
+async def test_a_listener_that_accepts_one_more_connection_before_it_refuses_is_noticed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.peers._PAUSE_S", 2 * _PATIENCE_S)
+    async with watched() as (other, peers, told):
+        peers.found([other.view(2)])
+        await soon(lambda: other.accepted == 1)
+        await asyncio.sleep(LASTING_S)
+        other.hang_up()
+        await soon(lambda: other.accepted == 2)
+        other.end()
+        await soon(lambda: told == [NodeEnded(2)])
+
+
 async def test_an_address_that_was_never_reached_says_nothing() -> None:
     async with watched() as (other, peers, told):
         view = other.view(2)

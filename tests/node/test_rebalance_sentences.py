@@ -245,15 +245,15 @@ def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
     beat(rig, 3, "three", -1)
     assert told(rig) == [
         (
-            "member joined, group epoch 2: app-1 at 10.0.0.1 reads orders; "
+            "member joined, group epoch 2: app-1 at 10.0.0.1:40001 reads orders; "
             "epoch 2 by uniform: another target for 1 of 1 member"
         ),
         (
-            "member joined, group epoch 3: app-2 at 10.0.0.2 reads orders; "
-            "then member joined, group epoch 4: app-3 at 10.0.0.3 reads orders; "
+            "member joined, group epoch 3: app-2 at 10.0.0.2:40002 reads orders; "
+            "then member joined, group epoch 4: app-3 at 10.0.0.3:40003 reads orders; "
             "after 600 ms, epoch 4 by uniform: another target for 3 of 3 members, 2 of 4 partitions move"
         ),
-        "member left, group epoch 5: app-3 at 10.0.0.3; it is not over",
+        "member left, group epoch 5: app-3 at 10.0.0.3:40003; it is not over",
     ]
     reply = rig.ask_inside(Measure(10))
     assert isinstance(reply, MeasureReply)
@@ -261,7 +261,7 @@ def test_a_rebalance_of_a_server_driven_group_ends_with_its_target() -> None:
     rig.wait(1_000)
     beat(rig, 2, "two", -1)
     beat(rig, 1, "one", -1)
-    assert told(rig)[-1].endswith("app-1 at 10.0.0.1; no member is left")
+    assert told(rig)[-1].endswith("app-1 at 10.0.0.1:40001; no member is left")
     beat(rig, 1, "one", 0)
     assert told(rig)[-1].startswith("member joined, group epoch 8"), "and the one before is over"
 
@@ -271,7 +271,7 @@ def test_an_upgrade_is_told_with_the_join_that_caused_it() -> None:
     rig.run(8_000)
     driven(STRANGER, "modern", "10.0.0.9", rig)
     beat(rig, STRANGER, "m", 0)
-    assert "modern at 10.0.0.9 reads orders; then group upgraded by modern at 10.0.0.9, " in told(rig)[-1]
+    assert "modern at 10.0.0.9:40007 reads orders; then group upgraded by modern at 10.0.0.9:40007, " in told(rig)[-1]
     assert "classic members of generation" in told(rig)[-1]
 
 
@@ -299,7 +299,7 @@ def test_a_rebalance_of_a_server_driven_group_names_who_revoked_late() -> None:
     acknowledged = ConsumerGroupHeartbeat("g", "one", 2, topic_partitions=(TopicIdPartitions(orders, (0, 1)),))
     rig.ask(1, acknowledged)
     assert told(rig)[-1] == (
-        "member joined, group epoch 3: app-2 at 10.0.0.2 reads orders; "
+        "member joined, group epoch 3: app-2 at 10.0.0.2:40002 reads orders; "
         "epoch 3 by uniform: another target for 2 of 2 members, 2 of 4 partitions move; "
         "2 partitions (orders-2, orders-3) revoked after 12400 ms: app-1 at 10.0.0.1"
     )

@@ -19,9 +19,11 @@ _BATCH_BYTES: Final = 1 << 20
 
 
 class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A record. `by` is the process that wrote it, which ignores the record when it reads it back."""
+    """A record. `by` is the process that wrote it, which ignores the record when it reads it back. `log`: id of the topic
+    of offsets in which a move has its tag, in hexadecimal; empty if unknown."""
 
     by: str
+    log: str = ""
     note: Note | None = None
     let_go: LetGo | None = None
     taken: Taken | None = None
@@ -33,9 +35,11 @@ class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NewsQueue:
-    """Records of one process that are yet to be written. The oldest are dropped if there are too many."""
+    """Records of one process that are yet to be written. The oldest are dropped if there are too many. `log`: as in
+    `NewsRecord`."""
 
-    def __init__(self, by: str) -> None:
+    def __init__(self, by: str, log: str = "") -> None:
+        self.log = log
         self._by = by
         self._records: deque[tuple[bytes, bytes]] = deque()
         self._bytes = 0
@@ -48,7 +52,7 @@ class NewsQueue:
         for records about no group."""
         for one in news:
             key = one.group_id.encode() if isinstance(one, Note) else b""
-            value = msgspec.json.encode(_record(one, self._by))
+            value = msgspec.json.encode(_record(one, self._by, self.log))
             self._records.append((key, value))
             self._bytes += len(value)
         while len(self._records) > _MOST_WAITING or self._bytes > _MOST_WAITING_BYTES:
@@ -69,20 +73,20 @@ class NewsQueue:
         return record
 
 
-def _record(one: News, by: str) -> NewsRecord:
+def _record(one: News, by: str, log: str) -> NewsRecord:
     match one:
         case LetGo():
-            return NewsRecord(by, let_go=one)
+            return NewsRecord(by, log, let_go=one)
         case Taken():
-            return NewsRecord(by, taken=one)
+            return NewsRecord(by, log, taken=one)
         case Note():
             return NewsRecord(by, note=one)
 
 
-def decode_news(data: bytes, offset: int, own: str) -> tuple[int, list[News]]:
+def decode_news(data: bytes, offset: int, own: str, log: str = "") -> tuple[int, list[News]]:
     """Decode batches that were read from `offset`; return the offset to continue from, and the records of other
-    processes than `own`. A batch that cannot be read is skipped, since lost history must not keep a node from
-    serving."""
+    processes than `own`, without moves in another topic of offsets than `log`: offsets in a topic that was created anew
+    are smaller. A batch that cannot be read is skipped, since lost history must not keep a node from serving."""
     found: list[News] = []
     for next_offset, values in _values(data, offset):
         offset = max(offset, next_offset)
@@ -91,7 +95,8 @@ def decode_news(data: bytes, offset: int, own: str) -> tuple[int, list[News]]:
                 record = msgspec.json.decode(value, type=NewsRecord)
             except msgspec.DecodeError:
                 continue
-            if record.by != own and record.news is not None:
+            is_of_log = record.log in {log, ""} or not log
+            if record.by != own and record.news is not None and is_of_log:
                 found.append(record.news)
     return offset, found
 

@@ -89,6 +89,7 @@ class ClusterEdge:
         self._untaken: set[int] = set()
         """Shards that this node has handed over, and that no other node is known to serve."""
         self._all_taken = asyncio.Event()
+        self._log_id = ""
         self._problems: tuple[str, ...] | None = None
         self._told: tuple[str, ...] | None = None
         server.carry_out(ShardRequest, self._send)
@@ -106,6 +107,7 @@ class ClusterEdge:
         while self._problems is None:
             try:
                 self._problems = await preparation.run()
+                self._log_id = preparation.log_id
             except RequestFailed as failed:
                 if str(failed) != why:
                     why = str(failed)
@@ -120,7 +122,7 @@ class ClusterEdge:
         await self.prepare()
         if self._predecessor is not None:
             await self._predecessor.evict(self._link)
-        await self._notes.start(_NOTES_WITHIN_S)
+        await self._notes.start(_NOTES_WITHIN_S, self._log_id)
         plan = self._plan
         settings = NodesGroupSettings(
             plan.group_id, OFFSETS_LOG_TOPIC, plan.settings.session_ms, plan.heartbeat_ms, plan.follows

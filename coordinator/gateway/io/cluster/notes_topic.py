@@ -66,9 +66,10 @@ class NotesTopic:
             self._is_written.clear()
             self._tasks.start(self._write())
 
-    async def start(self, within_s: float) -> None:
+    async def start(self, within_s: float, log_id: str = "") -> None:
         """Read the whole topic, so that a node knows the notes of the groups that it will serve, and continue reading
-        in the background. Give up waiting after that time."""
+        in the background. Give up waiting after that time. `log_id`: id of the topic of offsets, if it is known."""
+        self._waiting.log = log_id
         self._tasks.start(self._follow())
         try:
             await asyncio.wait_for(self._has_caught_up.wait(), within_s)
@@ -136,7 +137,7 @@ class NotesTopic:
                 await asyncio.sleep(_RETRY_S)
                 continue
             before = self._offset
-            self._offset, news = decode_news(part.records, before, self._by)
+            self._offset, news = decode_news(part.records, before, self._by, self._waiting.log)
             if news:
                 self._happen(NewsReceived(tuple(news)))
             if self._offset >= part.high_watermark:

@@ -22,6 +22,9 @@ _DIALECT = "http"
 _CONNECT_S = 2.0
 _PAUSE_S = 1.0
 """Pause before the next attempt after a failure."""
+_SOON_S, _SOON_TIMES = 0.05, 20
+"""The same for the first attempts after a connection was closed: the listener of a process that ends may accept or
+reset another one before it refuses."""
 _SHORT_S = 0.5
 """A connection that is closed sooner is one too many for its listener."""
 _RENEWED_S = 30.0
@@ -70,21 +73,23 @@ class Peers:
         await self._tasks.stop()
 
     async def _watch(self, node_id: int, address: HostPort) -> None:
-        is_reached = False
+        is_reached, soon = False, 0
         while True:
             try:
                 streams = await self._connect(*address)
             except ConnectionRefusedError:
                 if is_reached:
                     self._happen(NodeEnded(node_id))
-                is_reached = False
+                is_reached, soon = False, 0
             except CONNECT_ERRORS:
                 pass
             else:
                 is_reached = True
                 if await _seconds_open(*streams) >= _SHORT_S:
+                    soon = _SOON_TIMES
                     continue
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(_SOON_S if soon else _PAUSE_S)
+            soon = max(soon - 1, 0)
 
     async def _connect(self, host: str, port: int) -> Streams:
         """Try all addresses of the host. Raises ConnectionRefusedError if one refuses and none is silent, else

@@ -31,6 +31,7 @@ from protocol.messages.data import (
     ProduceTopic,
 )
 from protocol.messages.topics import (
+    NO_TOPIC_ID,
     CreatableTopic,
     CreateTopics,
     CreateTopicsReply,
@@ -64,15 +65,19 @@ class Preparation:
         self._name = f"muster-proof-{node_id}"
         self._settings = settings
         self._notes_bytes = notes_bytes
+        self.log_id = ""
+        """Id of the topic of offsets in hexadecimal, after `run`; empty if the brokers give none."""
 
     async def run(self) -> tuple[str, ...]:
         """Return warnings about unsafe settings. Raises ConfigError if the cluster cannot hold the log, RequestFailed
         if the cluster must be asked again."""
         described = await self._topics()
         without_notes = await self._make_notes_topic(described)
+        offsets = next(topic for topic in described.topics if topic.name == _OFFSETS)
+        self.log_id = "" if offsets.topic_id == NO_TOPIC_ID else offsets.topic_id.hex()
         facts = LogFacts(
             len(described.brokers),
-            next(topic for topic in described.topics if topic.name == _OFFSETS),
+            offsets,
             await self._settings_of(ResourceType.TOPIC, _OFFSETS),
             await self._settings_of(ResourceType.BROKER, str(described.brokers[0].node_id)),
         )
