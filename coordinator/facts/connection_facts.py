@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from coordinator.core.core import Core
 from coordinator.groups.classic.events import Client
-from coordinator.groups.consumer.delayed import session_timeout_ms
+from coordinator.groups.consumer.delayed import heard_ms
 from coordinator.groups.consumer.guards import holder_of
 from coordinator.runtime.group import Group
 from protocol.messages.groups import DescribedMember
@@ -60,6 +60,6 @@ def _holder(group: Group, instance_id: str) -> tuple[int, int]:
         member = holder_of(consumer, instance_id)
         if member is None or member.is_away:  # one that is away has given its place up
             return -1, -1
-        return member.connection, member.deadline_ms - session_timeout_ms(consumer, member)
+        return member.connection, heard_ms(consumer, member)
     known = group.classic.members.get(group.classic.static_members.get(instance_id, ""))
     return (-1, -1) if known is None else (known.connection, max(known.heard_ms, known.committed_ms))

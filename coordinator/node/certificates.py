@@ -23,11 +23,13 @@ class CertificatePrincipals:
 
     def opened(self, connection: Connection, event: Opened, moment: Moment) -> None:
         """Set the connection's principal and certificate, if it shows one."""
-        if not event.subject:
+        if not event.subject and not event.serial:
             return
         shown = distinguished_name(event.subject)
+        connection.certificate = f"{shown[:_MOST_NAME]} serial={event.serial}".lstrip()
+        if not event.subject:
+            return
         mapped = map_name(self._rules, shown)
-        connection.certificate = f"{shown[:_MOST_NAME]} serial={event.serial}"
         about = {
             "host": event.peer_host,
             "port": event.peer_port,

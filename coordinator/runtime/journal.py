@@ -226,12 +226,12 @@ class Journal:
 
 def _repeated(notes: list[Note], note: Note) -> int | None:
     """Index of the note that this one, which has a subject, repeats. Only repeatable notes, of other instances, may lie
-    between."""
+    between. An act folds with acts alone: a restart must not hide the takeover before it."""
     for index in range(len(notes) - 1, -1, -1):
         before = notes[index]
         if not before.subject:
             return None
-        if (before.subject, before.kind, before.cause) == (note.subject, note.kind, note.cause):
+        if (before.subject, before.kind, before.cause, before.act) == (note.subject, note.kind, note.cause, note.act):
             is_recent = note.wall_ms - before.wall_ms <= _FOLD_WITHIN_MS
             return index if is_recent or note.since_ms == _since(before) else None
     return None

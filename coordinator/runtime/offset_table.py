@@ -211,7 +211,7 @@ class OffsetTable:
                 return None
             new: dict[int, OffsetAndMetadata] = {}
             for index, epoch, offset in zip(topic.partitions, topic.leader_epochs, new_offsets, strict=False):
-                before = partitions.get(index)
+                before: Any = partitions.get(index)
                 if before is None:
                     return None
                 previous: Any = before.offset

@@ -17,7 +17,7 @@ from coordinator.cluster_log.events import (
     ShardEvent,
 )
 from coordinator.cluster_log.settings import ClusterLogSettings
-from coordinator.cluster_node.cluster_shards import ClusterShards
+from coordinator.cluster_node.cluster_shards import Addresses, ClusterShards
 from coordinator.cluster_node.effects import CaughtUp, HandedOver, PublishNews, ShardRequest
 from coordinator.cluster_node.events import LeaseRenewed, NewsReceived, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import News, NodeView
@@ -113,7 +113,9 @@ class LogNode:
         )
         addresses = {"native": (f"n{node_id}", 9)}
         self.node = Node(config, store, CountingIds(), addresses, self.moment, None, self.side.make)
-        self.side.take_part(self.node)
+        self.shared: list[tuple[Addresses, Addresses]] = []
+        """Addresses that it told its clients: listeners by broker, and coordinators."""
+        self.side.take_part(self.node, lambda *told: self.shared.append(told))
         self.replied: dict[int, Message] = {}
         self.handed_over: list[int] = []
         self.caught_up: list[tuple[int, int]] = []

@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.cluster_log.effects import KeysToRepair, LogReplayed
 from coordinator.cluster_log.events import FollowingWanted
-from coordinator.cluster_node.events import LogProblems, NodesFound, ShardChanged, ShardsToRead
+from coordinator.cluster_node.events import LeftNodes, LogProblems, NodesFound, ShardChanged, ShardsToRead
 from coordinator.cluster_node.nodes import COORDINATOR_IDS, LetGo, NodeView, Taken
 from coordinator.cluster_node.placement import NodesPlacement
 from coordinator.cluster_node.refusal import refusal_of
@@ -197,6 +197,14 @@ def test_a_node_that_has_left_sends_its_clients_to_the_others() -> None:
     placement.left()
     assert {host for host, _ in placement.listeners().values()} == {"n2"}
     assert placement.coordinators() == {COORDINATOR_IDS + 2: ("n2", 9_092)}
+
+
+def test_clients_of_a_node_that_leaves_are_given_the_addresses_of_the_others() -> None:
+    _, node = owner()
+    node.step(NodesFound((node_view(1, 1), node_view(2, 1)), (2,) * SHARDS))
+    assert set(node.shared[-1][1]) == {COORDINATOR_IDS + 1, COORDINATOR_IDS + 2}
+    node.step(LeftNodes())
+    assert node.shared[-1] == ({0: ("n2", 9_100)}, {COORDINATOR_IDS + 2: ("n2", 9_092)})
 
 
 def test_a_node_that_has_left_nobody_behind_names_itself() -> None:

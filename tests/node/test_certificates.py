@@ -54,6 +54,13 @@ def test_a_long_name_takes_little_of_a_note() -> None:
     assert len(certificate) < 600 and certificate.endswith("n serial=0A1B")
 
 
+def test_a_certificate_without_a_subject_is_told_by_its_serial_number() -> None:
+    rig = NodeRig()
+    rig.step(Opened(1, "native", "10.0.0.1", serial="0A1B"))
+    connection = rig.node.core.connections[1]
+    assert (connection.certificate, connection.principal) == ("serial=0A1B", "User:ANONYMOUS")
+
+
 def test_a_name_that_no_rule_matches_is_closed() -> None:
     rig = NodeRig(ssl_principal_mapping_rules="RULE:^CN=other$/x/")
     rig.step(Opened(1, "native", "10.0.0.1", subject=SUBJECT))

@@ -112,6 +112,26 @@ def test_a_restart_and_a_rejoin_take_nothing_over(rig: TakeoverRig) -> None:
     assert "static member replaced" in {one.cause for one in reply.notes}  # type: ignore[attr-defined]
 
 
+def test_a_restart_after_a_takeover_does_not_hide_it(rig: TakeoverRig) -> None:
+    rig.static("old", "10.0.0.1")
+    new = rig.static("new", "10.0.0.2")
+    new.kill()
+    rig.run(1_000)
+    rig.static("new", "10.0.0.2")
+    assert [act.times for act in rig.acts()] == [1]
+
+
+def test_a_takeover_after_restarts_is_told(rig: TakeoverRig) -> None:
+    one = rig.static("old", "10.0.0.1")
+    for _ in range(2):
+        one.kill()
+        rig.run(1_000)
+        one = rig.static("old", "10.0.0.1")
+    assert rig.told() == []
+    rig.static("new", "10.0.0.2")
+    assert len(rig.told()) == 1 and [act.times for act in rig.acts()] == [1]
+
+
 def test_a_holder_that_was_heard_on_a_newer_connection_is_fenced(rig: TakeoverRig) -> None:
     old = rig.static("old", "10.0.0.1")
     member_id, generation = old.member_id, old.generation

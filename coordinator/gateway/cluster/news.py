@@ -19,8 +19,8 @@ _BATCH_BYTES: Final = 1 << 20
 
 
 class NewsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A record. `by` is the process that wrote it, which ignores the record when it reads it back. `log`: id of the topic
-    of offsets in which a move has its tag, in hexadecimal; empty if unknown."""
+    """A record. `by` is the process that wrote it, which ignores the record when it reads it back. `log`: id of the
+    topic of offsets in which a move has its tag, in hexadecimal; empty if unknown."""
 
     by: str
     log: str = ""

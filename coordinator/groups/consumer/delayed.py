@@ -139,6 +139,11 @@ def session_timeout_ms(group: "ConsumerGroup", member: "ConsumerMember") -> int:
     return group.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
 
 
+def heard_ms(group: "ConsumerGroup", member: "ConsumerMember") -> int:
+    """Return the monotonic time at which the member was last heard."""
+    return member.deadline_ms - session_timeout_ms(group, member)
+
+
 def time_revocation(group: "ConsumerGroup", member_id: str, current: "Current", timeout_ms: int, out: Outcome) -> None:
     """Start the revocation timer if the member has partitions to revoke, else stop it. Call it whenever the current
     assignment is written."""

@@ -3,7 +3,7 @@ the reconciliation (docs/spec/consumer-group-protocol.md#2.4 steps 5 to 9)."""
 
 from msgspec.structs import replace
 
-from coordinator.groups.consumer.delayed import cancel_timers, session_timeout_ms, time_revocation
+from coordinator.groups.consumer.delayed import cancel_timers, heard_ms, time_revocation
 from coordinator.groups.consumer.events import (
     ClassicJoin,
     ComputeTarget,
@@ -122,8 +122,7 @@ def write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> Non
     out.records.append(assignment_record(group.group_id, change.member_id, change.current))
     cancel_timers(group, replaced.member_id, out)
     instance_id, was = before.instance_id or "", replaced.subscription
-    heard_ms = replaced.deadline_ms - session_timeout_ms(group, replaced)
-    heard_ago_ms = -1 if replaced.connection < 0 else max(0, out.moment.monotonic_ms - heard_ms)
+    heard_ago_ms = -1 if replaced.connection < 0 else max(0, out.moment.monotonic_ms - heard_ms(group, replaced))
     holder = PreviousHolder(replaced.member_id, was.client_id, was.client_host, heard_ago_ms)
     detail = f"instance {instance_id}: {replaced.member_id} is replaced"
     origin = origin_of(change.line, change.sender)
