@@ -43,7 +43,7 @@ def open_store(config: Config, disk: OsDisk, identity: ClusterIdentity) -> LogSt
         other = OffsetsLog.LOCAL if in_cluster else OffsetsLog.CLUSTER
         raise ConfigError(
             f"offsets.log is {config.offsets_log}, but {config.data_dir} was made with {other}: its groups would not be"
-            " found; give this node a data folder of its own"
+            " found; give this node a data folder of its own, or move the groups with musterd log move"
         )
     made_with = store.identity.made_with.get(_SHARDS_KEY, config.offsets_topic_num_partitions)
     if made_with != config.offsets_topic_num_partitions:

@@ -44,7 +44,7 @@ class NotFound(Complaint):
 
 def not_served(group_id: str, code: ErrorCode) -> str | None:
     """Return advice for a coordinator that does not serve a group; None for any other code. A single node answers
-    NOT_COORDINATOR for a shard that it could not load.
+    NOT_COORDINATOR for a shard that it could not load, one of several also for a shard that moves to another.
     """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return (
@@ -52,8 +52,9 @@ def not_served(group_id: str, code: ErrorCode) -> str | None:
         )
     if code is ErrorCode.NOT_COORDINATOR:
         return (
-            f"the shard of group {group_id!r} is not served ({code.name}): it is not loaded yet, or could not be; "
-            "GET /readyz (HTTP, as `curl http://127.0.0.1:9391/readyz`) says which, and why"
+            f"the shard of group {group_id!r} is not served ({code.name}): it is not loaded yet, or could not be: "
+            "GET /readyz (HTTP, as `curl http://127.0.0.1:9391/readyz`) says which, and why; "
+            "if all nodes are ready, another one is taking the shard over: try again"
         )
     return None
 

@@ -97,6 +97,19 @@ async def test_a_node_makes_the_topics_proves_the_brokers_and_serves_every_shard
         assert not [line for line in one.said if line.startswith("problem")]
 
 
+async def test_a_node_logs_how_the_shards_are_shared_out() -> None:
+    with capture_logs() as logged:
+        async with fake_kafka(brokers=2) as kafka, nodes(kafka, 1, 2) as (one, two):
+            await _soon(lambda: len(two.serves) == SHARDS // 2 and len(one.serves) == SHARDS // 2)
+            await two.edge.leave()
+            await _soon(lambda: len(one.serves) == SHARDS)
+    told = [
+        (line["nodes"], line["shards"]) for line in logged if line["event"] == "the nodes have shared out the shards"
+    ]
+    assert told[0] == ([1], SHARDS) and told[-1] == ([1], SHARDS)
+    assert ([1, 2], SHARDS // 2) in told
+
+
 async def test_a_second_node_gets_its_share_and_gives_it_back_when_it_leaves() -> None:
     async with fake_kafka(brokers=2) as kafka, nodes(kafka, 1, 2) as (one, two):
         await _soon(lambda: len(two.serves) == SHARDS // 2 and len(one.serves) == SHARDS // 2)

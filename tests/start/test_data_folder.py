@@ -34,5 +34,5 @@ def test_another_number_of_shards_is_refused_and_leaves_the_folder_to_the_next_s
 
 def test_a_folder_with_a_log_of_its_own_is_not_served_as_one_in_the_cluster(tmp_path: Path) -> None:
     opened(Config(data_dir=str(tmp_path)))
-    with pytest.raises(ConfigError, match=r"offsets\.log is cluster, but .* was made with local"):
+    with pytest.raises(ConfigError, match=r"offsets\.log is cluster, but .* was made with local.* musterd log move"):
         opened(Config(data_dir=str(tmp_path), offsets_log=OffsetsLog.CLUSTER))

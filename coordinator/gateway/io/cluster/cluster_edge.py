@@ -92,6 +92,8 @@ class ClusterEdge:
         self._log_id = ""
         self._problems: tuple[str, ...] | None = None
         self._told: tuple[str, ...] | None = None
+        self._shared_out: tuple[list[int], int] | None = None
+        """Nodes of the last assignment, and the number of this one's shards."""
         server.carry_out(ShardRequest, self._send)
         server.carry_out(HandedOver, self._handed_over)
         server.carry_out(CaughtUp, self._caught_up)
@@ -155,6 +157,10 @@ class ClusterEdge:
         self._server.happen(event)
         if isinstance(event, NodesFound):
             self._peers.found(event.nodes)
+            nodes, shards = sorted(node.node_id for node in event.nodes), event.owners.count(self._plan.node_id)
+            if (nodes, shards) != self._shared_out:
+                self._shared_out = nodes, shards
+                log.info("the nodes have shared out the shards", nodes=nodes, shards=shards, of=len(event.owners))
 
     def _on_member_id(self, member_id: str) -> None:
         if self._predecessor is not None:
