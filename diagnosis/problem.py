@@ -118,6 +118,8 @@ OVERDUE_MS = 300_000
 """Age from which an unread record counts as waiting too long, and time without a commit."""
 _SAME_MS: Final = 1_000
 """Difference of two beginnings of one problem that is taken for an error of measurement."""
+_OF_GROUPS: Final = (Kind.OFFSETS_OUT_OF_RANGE, Kind.IDLE_MEMBERS, Kind.UNOWNED_PARTITIONS, Kind.OFFSETS_EXPIRE)
+"""Kinds that a group has once: a member that is named with one may change while the problem lasts."""
 
 
 def blame(problem: GroupProblem, member: DescribedMember | None) -> GroupProblem:
@@ -145,11 +147,13 @@ def cost(problem: GroupProblem, progress: tuple[Progress, ...], keys: frozenset[
 def continued(found: Iterable[GroupProblem], before: Iterable[GroupProblem], now_ms: int = -1) -> list[GroupProblem]:
     """Return the problems found now, with the beginnings known from the look before: one that is computed from an age
     differs by some milliseconds each time. A problem of unknown beginning is seen since `now_ms` if it is new."""
-    known = {_identity(one): one for one in before}
-    return [_continued(one, known.get(_identity(one)), now_ms) for one in found]
+    known = {_with_member(one): one for one in before}
+    return [_continued(one, known.get(_with_member(one)), now_ms) for one in found]
 
 
 def _continued(one: GroupProblem, before: GroupProblem | None, now_ms: int) -> GroupProblem:
+    if one.since_ms < 0 and before is not None and before.since_ms >= 0:
+        return replace(one, since_ms=before.since_ms)
     if one.since_ms < 0:
         return replace(one, seen_ms=now_ms if before is None or before.seen_ms < 0 else before.seen_ms)
     if before is not None and abs(one.since_ms - before.since_ms) <= _SAME_MS:
@@ -157,5 +161,14 @@ def _continued(one: GroupProblem, before: GroupProblem | None, now_ms: int) -> G
     return one
 
 
-def _identity(problem: GroupProblem) -> tuple[str, ...]:
-    return problem.group_id, problem.kind, problem.member_id, problem.client_id, problem.client_host
+def identity(problem: GroupProblem) -> tuple[str, ...]:
+    """Return what an open problem is known by from look to look. Clients that join again have another member id."""
+    if problem.kind in _OF_GROUPS:
+        return problem.group_id, problem.kind
+    return problem.group_id, problem.kind, problem.client_id, problem.client_host
+
+
+def _with_member(problem: GroupProblem) -> tuple[str, ...]:
+    """Return the identity, by which members of one client are told apart too: each has a beginning of its own."""
+    known_by = identity(problem)
+    return known_by if problem.kind in _OF_GROUPS else (*known_by, problem.member_id)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from coordinator.http.queries import PARTITIONS_A_REQUEST, Queries, partitions_of
 from diagnosis import gathering
 from diagnosis.assignments import Key
-from diagnosis.problem import Evidence, GroupProblem, continued
+from diagnosis.problem import Evidence, GroupProblem, continued, identity
 from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
 
@@ -41,9 +41,6 @@ class _Seen(NamedTuple):
     problems: tuple[GroupProblem, ...]
     at_ms: int
     due_ms: int
-
-
-_ProblemKey = tuple[str, str, str, str]
 
 
 class OpenProblems(Protocol):
@@ -80,7 +77,7 @@ class ProblemWatch:
         self._changed: dict[str, None] = {}
         self._since_ms = 0
         self._list_at_ms = -1
-        self._open: dict[_ProblemKey, GroupProblem] = {}
+        self._open: dict[tuple[str, ...], GroupProblem] = {}
         self._last: list[GroupProblem] = []
         self._first: FirstRecords = {}
         self._followed_ms: int | None = None
@@ -179,7 +176,7 @@ class ProblemWatch:
         return sorted([*found, *self._absent], key=lambda one: one.group_id)
 
     def _notify(self, found: Iterable[GroupProblem]) -> None:
-        now = {(one.group_id, one.kind.value, one.client_id, one.client_host): one for one in found}
+        now = {identity(one): one for one in found}
         for key, problem in now.items():
             if key not in self._open:
                 self._on_problem(problem, True)

@@ -117,7 +117,11 @@ class Trimmed:
     def __init__(self, rig: DiagnosisRig) -> None:
         self.rig = rig
         self.queries = Queries(self._trimmed(rig.ask_doctor))
-        self.watch = ProblemWatch(self.queries, _no_rest, asyncio.Lock())
+        self.told: list[tuple[str, bool]] = []
+        self.watch = ProblemWatch(self.queries, _no_rest, asyncio.Lock(), self._tell)
+
+    def _tell(self, problem: GroupProblem, is_open: bool) -> None:
+        self.told.append((problem.kind.value, is_open))
 
     def _trimmed(self, ask: Callable[[Message], Awaitable[Message]]) -> Callable[[Message], Awaitable[Message]]:
         async def asked(message: Message) -> Message:
@@ -150,6 +154,22 @@ async def test_offsets_out_of_range_are_seen_since_the_first_round_and_name_thei
     assert [one.seen_ms for one in await rounds.watch.look()] == [first_ms]
     alone = replace(found, seen_ms=-1)
     assert rounds.watch.continued([alone]) == [found], "a page of one group knows what the rounds know"
+
+
+async def test_offsets_out_of_range_stay_one_problem_while_their_owner_changes() -> None:
+    rig = reading()
+    rig.members[0].commit(3, 0)
+    rounds = Trimmed(rig)
+    (first,) = await rounds.watch.look()
+    rig.members[0].close()
+    owners = {first.client_id}
+    for _ in range(8):
+        rig.run(1_000)
+        found = only(await rounds.watch.look(), Kind.OFFSETS_OUT_OF_RANGE)
+        assert (found.since_ms, found.seen_ms) == (-1, first.seen_ms)
+        owners.add(found.client_id)
+    assert owners == {"app-0", "", "app-1"}
+    assert [one for one in rounds.told if one[0] == Kind.OFFSETS_OUT_OF_RANGE] == [("offsets_out_of_range", True)]
 
 
 async def test_rounds_search_the_log_of_a_group_that_stands_still_once() -> None:
@@ -195,6 +215,12 @@ def test_a_beginning_that_is_measured_again_stays_unless_it_is_another(second_ms
     (shown,) = continued([again], [first], 20_000)
     assert (shown.sentence, shown.since_ms, shown.seen_ms) == ("silent for longer", shown_ms, -1)
     assert continued([again], [replace(first, client_id="other")], 20_000) == [again]
+    assert continued([again], [replace(first, member_id="of the same client")], 20_000) == [again]
+
+
+def test_a_beginning_that_was_known_is_not_lost() -> None:
+    first = GroupProblem(Kind.CONSUMPTION_STOPPED, "g", "stopped", client_id="app", since_ms=10_000)
+    assert continued([replace(first, since_ms=-1)], [first], 20_000) == [first]
 
 
 async def test_a_beginning_does_not_depend_on_when_the_look_began() -> None:
