@@ -275,13 +275,15 @@ def first_records_request(since: Mapping[Key, int]) -> tuple[ListOffsetsTopic, .
     )
 
 
-def first_records_of(reply: ListOffsetsReply) -> dict[Key, WrittenRecord]:
-    """Return the records in the reply, as far as there are any."""
+def first_records_of(reply: ListOffsetsReply) -> dict[Key, WrittenRecord | None]:
+    """Return the records in the reply; None for a partition without one. Partitions with an error are omitted."""
     return {
         (topic.name, part.partition_index): WrittenRecord(part.offset, part.timestamp)
+        if part.offset >= 0 and part.timestamp >= 0
+        else None
         for topic in reply.topics
         for part in topic.partitions
-        if not part.error_code and part.offset >= 0 and part.timestamp >= 0
+        if not part.error_code
     }
 
 

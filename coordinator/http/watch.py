@@ -17,8 +17,9 @@ from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
 
 Rest = Callable[[], Awaitable[None]]
-FirstRecords = dict[tuple[Key, int], gathering.WrittenRecord]
-"""First record of a partition that was written at or after a wall time."""
+FirstRecords = dict[tuple[Key, int, int | None], gathering.WrittenRecord | None]
+"""First record of a partition that was written at or after a wall time, None if there was none, by the time and the
+start of the log: a log that lost its first records has another first one."""
 OnProblem = Callable[[GroupProblem, bool], None]
 """Called with each problem when it opens (true) and when it closes (false)."""
 GROUPS_A_ROUND: Final = 1_000
@@ -233,16 +234,17 @@ class _NodeEvidence:
         return {key: begin for key in keys if (begin := self._begins[key]) is not None}
 
     async def first_records(self, since: Mapping[Key, int]) -> dict[Key, gathering.WrittenRecord]:
-        first = self._first
-        known = {one: first[one] for one in since.items() if one in first}
-        new = iter([one for one in since.items() if one not in known])
+        first, places = self._first, {key: (key, at_ms, self._begins.get(key)) for key, at_ms in since.items()}
+        known = {place: first[place] for place in places.values() if place in first}
+        new = iter([(key, at_ms) for key, at_ms in since.items() if places[key] not in known])
         while some := dict(islice(new, PARTITIONS_A_REQUEST)):
             reply = await self._queries.list_offsets(gathering.first_records_request(some))
-            known |= {(key, some[key]): record for key, record in gathering.first_records_of(reply).items()}
+            # None is kept too: a record that is written later is not the one that a reader with a backlog waits at.
+            known |= {places[key]: record for key, record in gathering.first_records_of(reply).items()}
         if len(first) + len(known) > _MOST_FIRST_RECORDS:
             first.clear()
         first |= known
-        return {key: record for (key, _since_ms), record in known.items()}
+        return {key: record for (key, _since_ms, _begin), record in known.items() if record is not None}
 
     async def notes(self, group_id: str) -> tuple[ListedNote, ...]:
         return (await self._queries.notes(group_id, -1, gathering.NOTES_A_GROUP)).notes

@@ -49,7 +49,8 @@ def first_records(cluster: ClusterClient, since: Mapping[Key, int]) -> dict[Key,
     rest = iter(since.items())
     while some := dict(islice(rest, _PARTITIONS_A_QUESTION)):
         request = ListOffsets(first_records_request(some), max_age_ms=_AS_GOOD_AS_NOW_MS)
-        found |= first_records_of(expect(ListOffsetsReply, cluster.ask(request)))
+        reply = first_records_of(expect(ListOffsetsReply, cluster.ask(request)))
+        found |= {key: record for key, record in reply.items() if record is not None}
     return found
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from coordinator.http.queries import Queries
 from coordinator.http.watch import ProblemWatch, examine
 from diagnosis.problem import GroupProblem, Kind, continued
+from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import DescribeGroups
 from protocol.messages.offsets import ListOffsets, ListOffsetsReply
@@ -173,10 +174,16 @@ async def test_offsets_out_of_range_stay_one_problem_while_their_owner_changes()
 
 
 async def test_rounds_search_the_log_of_a_group_that_stands_still_once() -> None:
+    """The reader of partition 0 has read all but one record, that of partition 1 has a backlog."""
     rig = reading()
     rig.produce(0)
     rig.members[0].commit(1, 0)
     committed_ms = wall_ms(rig)
+    rig.run(3_000)
+    rig.produce(1)
+    rig.run(3_000)
+    rig.members[1].commit(0, 1)
+    behind_ms = wall_ms(rig)
     rig.run(600_000, step_ms=3_000)
     rig.produce(0)
     rig.run(306_000, step_ms=3_000)
@@ -189,9 +196,64 @@ async def test_rounds_search_the_log_of_a_group_that_stands_still_once() -> None
 
     watch = ProblemWatch(Queries(asked), _no_rest, asyncio.Lock())
     for _ in range(3):
-        assert only(await watch.look(), Kind.CONSUMPTION_STOPPED).since_ms > 0
+        found = [one for one in await watch.look() if one.kind is Kind.CONSUMPTION_STOPPED]
+        assert [one.since_ms for one in found] == [committed_ms + 606_000, behind_ms]
         rig.run(3_000)
-    assert times_ms.count(committed_ms + 1) == 1
+    assert (times_ms.count(committed_ms + 1), times_ms.count(behind_ms + 1)) == (1, 1)
+
+
+async def test_a_search_without_an_answer_is_made_again() -> None:
+    rig = reading()
+    rig.produce(0)
+    rig.members[0].commit(1, 0)
+    committed_ms = wall_ms(rig)
+    rig.run(600_000, step_ms=3_000)
+    rig.produce(0)
+    written_ms = wall_ms(rig)
+    rig.run(306_000, step_ms=3_000)
+    errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    async def asked(message: Message) -> Message:
+        reply = await rig.ask_doctor(message)
+        is_search = isinstance(message, ListOffsets) and message.topics[0].partitions[0].timestamp == committed_ms + 1
+        if not is_search or not isinstance(reply, ListOffsetsReply) or not errors:
+            return reply
+        (topic,) = reply.topics
+        part = replace(topic.partitions[0], error_code=errors.pop(), offset=-1, timestamp=-1)
+        return ListOffsetsReply((replace(topic, partitions=(part,)),))
+
+    watch = ProblemWatch(Queries(asked), _no_rest, asyncio.Lock())
+    assert only(await watch.look(), Kind.CONSUMPTION_STOPPED).since_ms == committed_ms
+    rig.run(3_000)
+    assert only(await watch.look(), Kind.CONSUMPTION_STOPPED).since_ms == written_ms
+
+
+async def test_a_group_that_never_committed_waits_at_the_first_record_that_retention_left() -> None:
+    rig = reading()
+    for _ in range(7):
+        rig.produce(0)
+        rig.run(3_000)
+    written_ms = wall_ms(rig)
+    rig.run(306_000, step_ms=3_000)
+    is_trimmed = False
+
+    async def asked(message: Message) -> Message:
+        reply = await rig.ask_doctor(message)
+        if not is_trimmed or not isinstance(message, ListOffsets) or not isinstance(reply, ListOffsetsReply):
+            return reply
+        at_ms = message.topics[0].partitions[0].timestamp
+        if at_ms not in (EARLIEST, 1):
+            return reply
+        (topic,) = reply.topics
+        first = replace(topic.partitions[0], offset=5, timestamp=written_ms if at_ms == 1 else -1)
+        return ListOffsetsReply((replace(topic, partitions=(first, *topic.partitions[1:])),))
+
+    watch = ProblemWatch(Queries(asked), _no_rest, asyncio.Lock())
+    before = only(await watch.look(), Kind.CONSUMPTION_STOPPED)
+    assert 0 < before.since_ms < written_ms
+    is_trimmed = True
+    rig.run(3_000)
+    assert only(await watch.look(), Kind.CONSUMPTION_STOPPED).since_ms == written_ms
 
 
 async def test_offsets_that_expire_do_so_since_the_group_is_empty_and_cost_what_is_unread() -> None:
