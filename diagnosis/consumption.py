@@ -11,7 +11,7 @@ from diagnosis.offset_plan import NONE
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
 from protocol.consumer_protocol import PROTOCOL_TYPE
-from protocol.messages.balanced import BALANCED_TYPES
+from protocol.messages.balanced import BALANCED_TYPES, CLIENT_BALANCED
 from protocol.messages.groups import DescribedMember, ListedNote, OffsetChange
 from protocol.words import counted
 
@@ -24,7 +24,6 @@ REWOUND_MS: Final = 900_000
 _REWINDING: Final = ("reset", "rewind")
 EXPIRES_MS: Final = 86_400_000
 _NAMED: Final = 3
-_CLIENT_BALANCED: Final = BALANCED_TYPES[0]
 
 
 def stalled(evidence: Evidence) -> Iterator[GroupProblem]:
@@ -173,7 +172,7 @@ def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
     if not _is_stable_for(evidence, UNOWNED_MS) or not evidence.group.members:
         return
     missing = sorted(_wanted(evidence) - _owned(evidence))
-    if evidence.group.protocol_type == _CLIENT_BALANCED:
+    if evidence.group.protocol_type == CLIENT_BALANCED:
         read = {(one.topic, one.partition) for one in evidence.progress if one.committed is not None}
         missing = [key for key in missing if key in read]
     if missing:
@@ -235,8 +234,11 @@ def _is_stable_for(evidence: Evidence, ms: int) -> bool:
 
 
 def _settled_since_ms(evidence: Evidence) -> int:
-    """Return the time since which the group is Stable with these members, -1 if unknown. A client-balanced group is
-    Stable as long as it has any."""
+    """Return the time since which the group is Stable with these members, -1 if unknown. A group whose members register
+    partitions is Stable as long as it has any; in others, where a static member takes another's place, partitions
+    stay as they are."""
+    if evidence.group.protocol_type not in BALANCED_TYPES:
+        return evidence.group.state_since_ms
     changes = [note.wall_ms for note in evidence.notes if note.kind == "member"]
     return max(evidence.group.state_since_ms, *changes, -1)
 

@@ -97,6 +97,8 @@ def fights(evidence: Evidence) -> Iterator[GroupProblem]:
     help_with = command("explain", group_id)
     if fenced:
         one = fenced[-1]
+        # Another instance id of the group may have been taken over since.
+        taken = [note for note in taken if _has_replaced(note, one)]
         holder = "" if not taken else f"; {_name(taken[-1])} has it now"
         sentence = f"{_client(one)} was fenced and still runs: {one.detail}{holder}"
         problem = GroupProblem(Kind.INSTANCE_FOUGHT_OVER, group_id, sentence, since_ms=one.since_ms, command=help_with)
@@ -116,6 +118,12 @@ def fights(evidence: Evidence) -> Iterator[GroupProblem]:
             command=help_with,
         )
         yield _cost_of(evidence, note.initiator, blame_client(problem, note.origin))
+
+
+def _has_replaced(note: ListedNote, one: RefusedRequest) -> bool:
+    """Return true if the refused client had the instance id that the note is about."""
+    before = note.previous
+    return before is not None and (before.client_id, before.client_host) == (one.client_id, one.client_host)
 
 
 def _cost_of(evidence: Evidence, member_id: str, problem: GroupProblem) -> GroupProblem:

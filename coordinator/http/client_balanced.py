@@ -13,12 +13,11 @@ from coordinator.http.shapes import Json, seconds
 from diagnosis.assignments import Key
 from diagnosis.gathering import Commit
 from protocol.errors import ErrorCode
-from protocol.messages.balanced import BalancedGroupView, BalancedMemberView, BalancedPartition
+from protocol.messages.balanced import CLIENT_BALANCED, BalancedGroupView, BalancedMemberView, BalancedPartition
 from protocol.partition_key import parse_key
 
 CLIENT: Final = "client"
 SERVER: Final = "server"
-CLIENT_BALANCED: Final = "client-balanced"
 _FAR_BEHIND, _BEHIND = 1_000_000, 100_000
 _NO_SUCH_PARTITION: Final = 40403
 _CONFLICT: Final = 409

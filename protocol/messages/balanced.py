@@ -12,7 +12,8 @@ SOURCE_COUNT_OFF = -1
 CLIENT_MODE, SERVER_MODE = "client", "server"
 NO_ASSIGNMENT = 0
 FROM_STORED = -1
-BALANCED_TYPES = ("client-balanced", "server-balanced")
+CLIENT_BALANCED, SERVER_BALANCED = "client-balanced", "server-balanced"
+BALANCED_TYPES = (CLIENT_BALANCED, SERVER_BALANCED)
 """Types of groups whose members register their partitions: chosen by themselves, or assigned to them."""
 
 

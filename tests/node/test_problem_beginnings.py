@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from coordinator.http.queries import Queries
 from coordinator.http.watch import ProblemWatch, examine
-from diagnosis.problem import GroupProblem, Kind, continued
+from diagnosis.consumption import unowned
+from diagnosis.problem import Evidence, GroupProblem, Kind, Progress, continued
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.groups import DescribeGroups
+from protocol.messages.groups import DescribedGroup, DescribedMember, DescribeGroups, ListedNote
 from protocol.messages.offsets import ListOffsets, ListOffsetsReply
 from tests.node.node_rig import WALL_MS
 from tests.node.operated import DiagnosisRig
@@ -110,6 +111,21 @@ async def test_a_fight_costs_the_partitions_of_the_member_that_is_fought_over() 
     rig.member("g", "second", "10.0.0.8", instance_id="box")
     rig.run(4_000)
     assert only(await rig.problems(), Kind.INSTANCE_FOUGHT_OVER).partitions == 4
+
+
+async def test_a_fight_does_not_cost_the_partitions_of_another_instance_that_was_replaced_since() -> None:
+    rig = DiagnosisRig(partitions=4)
+    rig.member("g", "first", "10.0.0.7", instance_id="box")
+    restarted = rig.member("g", "rolled", "10.0.0.5", instance_id="other")
+    rig.run(8_000)
+    rig.member("g", "second", "10.0.0.8", instance_id="box")
+    rig.run(1_000)
+    restarted.close()
+    rig.member("g", "rolled-again", "10.0.0.6", instance_id="other")
+    rig.run(3_000)
+    found = only(await rig.problems(), Kind.INSTANCE_FOUGHT_OVER)
+    assert found.sentence.endswith("; second at 10.0.0.8 has it now")
+    assert found.partitions == 2
 
 
 class Trimmed:
@@ -278,6 +294,17 @@ def test_a_beginning_that_is_measured_again_stays_unless_it_is_another(second_ms
     assert (shown.sentence, shown.since_ms, shown.seen_ms) == ("silent for longer", shown_ms, -1)
     assert continued([again], [replace(first, client_id="other")], 20_000) == [again]
     assert continued([again], [replace(first, member_id="of the same client")], 20_000) == [again]
+
+
+@pytest.mark.parametrize(("group_type", "since_ms"), [("consumer", 0), ("client-balanced", 30_000)])
+def test_a_static_member_that_takes_anothers_place_leaves_partitions_unowned_as_long(
+    group_type: str, since_ms: int
+) -> None:
+    member = DescribedMember("m", "box", "app", "/10.0.0.1", topics=("orders",))
+    group = DescribedGroup("g", group_state="Stable", protocol_type=group_type, members=(member,), state_since_ms=0)
+    note = ListedNote(1, 1, "static member replaced", "m", 30_000, kind="member")
+    evidence = Evidence(group, 100_000, (note,), (Progress("orders", 0, 1, 0, 1),), counts={"orders": 1})
+    assert only(list(unowned(evidence)), Kind.UNOWNED_PARTITIONS).since_ms == since_ms
 
 
 def test_a_beginning_that_was_known_is_not_lost() -> None:

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import msgspec
 
-from coordinator.http.client_balanced import CLIENT_BALANCED
 from coordinator.http.console import forms, views
 from coordinator.http.console.history import History
 from coordinator.http.console.movements import AssignmentChanges
@@ -20,6 +19,7 @@ from coordinator.http.what_if import WhatIf
 from diagnosis import people
 from diagnosis.problem import GroupProblem
 from protocol.messages.acls import AclOperation
+from protocol.messages.balanced import CLIENT_BALANCED
 from protocol.messages.groups import DescribedGroup
 
 _NOTES: Final = 200
