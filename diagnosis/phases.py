@@ -34,7 +34,7 @@ def held_up(evidence: Evidence) -> Iterator[GroupProblem]:
         return
     first = next(iter(gone or culprits), None)
     sentence = f"{people.phase(group)}: waits for {people.waiting_for(group) or 'ids that were never used'}"
-    since_ms = evidence.ago_ms(group.phase_ms)
+    since_ms = evidence.began_ms(group.phase_ms)
     problem = GroupProblem(
         _PHASES[group.phase], group.group_id, sentence, since_ms=since_ms, command=_command(evidence, first)
     )
@@ -79,7 +79,7 @@ def silent(evidence: Evidence) -> Iterator[GroupProblem]:
             group.group_id,
             f"{people.client_of(member)} is silent: {people.condition(member)}"
             + (_STOPPED if member.is_connected else ""),
-            since_ms=evidence.ago_ms(since_ms),
+            since_ms=evidence.began_ms(since_ms),
             command=_eviction(evidence, member),
         )
         yield cost(blame(problem, member), evidence.progress, own)

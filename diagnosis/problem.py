@@ -108,9 +108,9 @@ class Evidence(msgspec.Struct, frozen=True):
     expires_ms: int = -1
     held_up_ms: int = -1
 
-    def ago_ms(self, duration_ms: int) -> int:
-        """Return the wall time at which something began that had lasted this long when the group was described: later
-        than `now_ms`, where many groups are looked at."""
+    def began_ms(self, duration_ms: int) -> int:
+        """Return the wall time at which a state began that had lasted `duration_ms` when the group was described."""
+        # Where many groups are looked at, the last of them are described seconds after `now_ms`.
         return (self.now_ms if self.group.described_ms < 0 else self.group.described_ms) - duration_ms
 
 

@@ -104,13 +104,13 @@ def audit_act(core: Core, note: Note) -> None:
     origin = note.origin
     who: dict[str, Any] = {}
     if origin is not None:
-        who = {"principal": origin.principal, "host": origin.client_host.lstrip("/"), "port": origin.client_port}
+        who = {"principal": origin.principal, "host": origin.client_host.removeprefix("/"), "port": origin.client_port}
         who |= {"listener": origin.listener, "client_id": origin.client_id, "certificate": origin.certificate}
     if note.act == TAKEOVER and (held := note.previous) is not None:
         previous: dict[str, Any] = {
             "member_id": held.member_id,
             "client_id": held.client_id,
-            "host": held.client_host.lstrip("/"),
+            "host": held.client_host.removeprefix("/"),
         }
         previous |= {"heard_ago_ms": held.heard_ago_ms} if held.heard_ago_ms >= 0 else {}
         about = {"group": note.group_id, "instance": instance_of(note), "member_id": note.initiator}

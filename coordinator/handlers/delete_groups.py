@@ -53,8 +53,9 @@ class _Gone:
         some = islice(partitions.items(), self._limit - len(self.first))
         self.first += [OffsetChange(topic, partition, kept.offset) for partition, kept in some]
 
-    def keep(self, count: int, first: int) -> None:
-        """Forget what was added behind these: it was not deleted after all."""
+    def truncate(self, count: int, first: int) -> None:
+        """Forget all but the first `count` offsets, of which `first` have values: the others were not deleted after
+        all."""
         self.count = count
         del self.first[first:]
 
@@ -81,7 +82,7 @@ def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
         if not error:
             before = gone.count, len(gone.first)
             if error := _delete(core, ref, group_id, gone, moment):
-                gone.keep(*before)
+                gone.truncate(*before)
         if error and gone.count:
             _note_offsets(core, ref, group_id, gone, moment)
         kept += len(gone.first)

@@ -97,6 +97,7 @@ def test_a_note_reads_back_from_its_bytes() -> None:
     key, value = encode_note(note("gr\u00fcn"))
     assert key.decode() == "gr\u00fcn"
     assert decode_note(value) == note("gr\u00fcn")
+    assert b'"cause":"member left"' in value, "people can read it"
 
 
 def test_notes_of_the_release_before_and_of_the_next_one_are_read() -> None:
@@ -109,7 +110,6 @@ def test_notes_of_the_release_before_and_of_the_next_one_are_read() -> None:
     with_it["origin"]["from_the_next_release"] = 1
     assert decode_note(json.dumps(with_it).encode()) == replace(note(), origin=replace(origin, certificate=""))
     assert b"certificate" not in encode_note(replace(note(), origin=replace(origin, certificate="")))[1]
-    assert b'"cause":"member left"' in value, "people can read it"
 
 
 def test_what_is_listed_says_all_that_was_noted() -> None:
