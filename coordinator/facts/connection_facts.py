@@ -44,13 +44,13 @@ def fences(core: Core, ref: RequestRef, group: Group | None, instance_id: str | 
     only a process that has ended holds the id, or the sender itself, on the same connection."""
     if group is None or instance_id is None:
         return False
-    connection, heard_ms = _holder(group, instance_id)
+    connection, last_ms = _holder(group, instance_id)
     if connection in (-1, ref.connection):
         return False
     if (known := core.connections.get(connection)) is not None:
         return not known.has_ended
     closed_ms = core.closed.closed_ms(connection)
-    return closed_ms is not None and heard_ms > closed_ms  # it was heard on a newer connection
+    return closed_ms is not None and last_ms > closed_ms  # it was heard on a newer connection
 
 
 def _holder(group: Group, instance_id: str) -> tuple[int, int]:

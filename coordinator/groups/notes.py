@@ -13,20 +13,9 @@ TAKEOVER: Final = "takeover"
 _INSTANCE: Final = "instance "
 
 
-def instance_subject(instance_id: str) -> str:
-    """Return the subject of notes about an instance id: two processes with one replace each other without end."""
-    return f"{_INSTANCE}{instance_id}"
-
-
 def instance_of(note: Note) -> str:
     """Return the instance id that the note is about."""
     return note.subject.removeprefix(_INSTANCE)
-
-
-def fenced_text(holder: PreviousHolder) -> str:
-    """Format who is fenced: `app-1 at 10.0.0.1, heard 120 ms ago, is fenced`."""
-    heard = f", heard {holder.heard_ago_ms} ms ago," if holder.heard_ago_ms >= 0 else ""
-    return f"{client_text(holder.client_id, holder.client_host)}{heard} is fenced"
 
 
 class NoteFacts(TypedDict, total=False):
@@ -44,6 +33,19 @@ class NoteFacts(TypedDict, total=False):
     changes: tuple[OffsetChange, ...]
     moved_partitions: int
     kept_partitions: int
+
+
+def taken_over(
+    instance_id: str | None, previous: PreviousHolder | None, detail: str, *, is_fencing: bool
+) -> tuple[str, NoteFacts]:
+    """Return detail and facts of the note that a member has its instance id from another. Notes about one instance id
+    have one subject: two processes with it replace each other without end."""
+    facts = NoteFacts(subject=f"{_INSTANCE}{instance_id or ''}", previous=previous)
+    if is_fencing and previous is not None:
+        facts["act"] = TAKEOVER
+        heard = f", heard {previous.heard_ago_ms} ms ago," if previous.heard_ago_ms >= 0 else ""
+        detail = f"{detail}; {client_text(previous.client_id, previous.client_host)}{heard} is fenced"
+    return detail, facts
 
 
 class NamedState(Protocol):

@@ -17,7 +17,7 @@ from coordinator.groups.classic.rebalance import (
     watch_session,
 )
 from coordinator.groups.classic.state import ClassicGroup, Member
-from coordinator.groups.notes import TAKEOVER, NoteFacts, fenced_text, instance_subject
+from coordinator.groups.notes import taken_over
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
 from coordinator.records.records import MemberReplaced
@@ -33,7 +33,7 @@ def replace_static(group: ClassicGroup, event: ReplaceStatic, out: Outcome) -> N
     park(group, member, event, out)
     if event.is_fencing:
         detail = f"instance {member.group_instance_id} came back, to a rebalance that is under way"
-        detail, facts = _taken_over(member, previous, detail, is_fencing=True)
+        detail, facts = taken_over(event.group_instance_id, previous, detail, is_fencing=True)
         note(group, out, "member", Cause.STATIC_REPLACED, member.member_id, detail, **facts)
 
 
@@ -102,7 +102,7 @@ def replacement_stored(group: ClassicGroup, event: ReplacementStored, out: Outco
     out.cancel(MemberKey(group.group_id, event.old_member_id))
     out.follow_ups.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
-    detail, facts = _taken_over(member, event.previous, detail, is_fencing=event.is_fencing)
+    detail, facts = taken_over(member.group_instance_id, event.previous, detail, is_fencing=event.is_fencing)
     note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, **facts)
     leads = group.leader == event.member_id
     reply = join_reply(group, event.member_id, ())
@@ -120,19 +120,8 @@ def _replace_and_rebalance(group: ClassicGroup, event: ReplaceStatic, out: Outco
     member = _replace(group, event, out)
     park(group, member, event, out)
     detail = f"instance {member.group_instance_id} came back: {event.client}"
-    detail, facts = _taken_over(member, previous, detail, is_fencing=event.is_fencing)
+    detail, facts = taken_over(event.group_instance_id, previous, detail, is_fencing=event.is_fencing)
     begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail, **facts)
-
-
-def _taken_over(
-    member: Member, previous: PreviousHolder | None, detail: str, *, is_fencing: bool
-) -> tuple[str, NoteFacts]:
-    """Return detail and facts of the note that the member has its instance id from another."""
-    facts = NoteFacts(subject=instance_subject(member.group_instance_id or ""), previous=previous)
-    if is_fencing and previous is not None:
-        facts["act"] = TAKEOVER
-        detail = f"{detail}; {fenced_text(previous)}"
-    return detail, facts
 
 
 def _holder(member: Member, out: Outcome) -> PreviousHolder:

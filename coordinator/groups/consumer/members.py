@@ -33,7 +33,7 @@ from coordinator.groups.consumer.subscriptions import (
     subscriptions_of,
 )
 from coordinator.groups.consumer.target import compute_at_once, is_due, is_small
-from coordinator.groups.notes import TAKEOVER, NoteFacts, fenced_text, instance_subject
+from coordinator.groups.notes import taken_over
 from coordinator.groups.outcome import Outcome
 from coordinator.records.consumer_records import (
     ConsumerKey,
@@ -121,15 +121,12 @@ def write_replacement(group: ConsumerGroup, change: Change, out: Outcome) -> Non
         out.records.append(target_record(group.group_id, change.member_id, change.target))
     out.records.append(assignment_record(group.group_id, change.member_id, change.current))
     cancel_timers(group, replaced.member_id, out)
-    instance_id, was = before.instance_id or "", replaced.subscription
+    was = replaced.subscription
     heard_ago_ms = -1 if replaced.connection < 0 else max(0, out.moment.monotonic_ms - heard_ms(group, replaced))
     holder = PreviousHolder(replaced.member_id, was.client_id, was.client_host, heard_ago_ms)
-    detail = f"instance {instance_id}: {replaced.member_id} is replaced"
-    origin = origin_of(change.line, change.sender)
-    facts = NoteFacts(subject=instance_subject(instance_id), previous=holder, origin=origin)
-    if change.is_fencing:
-        facts["act"] = TAKEOVER
-        detail = f"{detail}; {fenced_text(holder)}"
+    detail = f"instance {before.instance_id}: {replaced.member_id} is replaced"
+    detail, facts = taken_over(before.instance_id, holder, detail, is_fencing=change.is_fencing)
+    facts["origin"] = origin_of(change.line, change.sender)
     note(group, out, ConsumerCause.REPLACED, change.member_id, detail, kind="member", **facts)
 
 
