@@ -48,7 +48,7 @@ def _describe(
             described = with_consumer_facts(core, consumer, described, moment)
         else:
             described = with_facts(core, group, described, moment)
-        described = replace(with_reports(core, described, moment), described_ms=moment.wall_ms)
+        described = replace(with_reports(core, described, moment), described_ms=moment.wall_ms, log=shard.log.name)
     if message.include_authorized_operations and not described.error_code:
         return replace(described, authorized_operations=GROUP_OPERATIONS)
     return described

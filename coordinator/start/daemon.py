@@ -14,7 +14,7 @@ from coordinator.build_info import version
 from coordinator.config.config import KEYS, Config
 from coordinator.config.keys import LISTENERS
 from coordinator.gateway.gateway import Gateway
-from coordinator.gateway.io.cluster.from_config import ClusterPart
+from coordinator.gateway.io.cluster.from_config import ClusterPart, check_log
 from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.security import upstream_tls
 from coordinator.gateway.io.supervisor import Supervisor
@@ -57,7 +57,7 @@ async def serve(config: Config, manager: ServiceManager) -> None:
     unguarded = UnguardedListeners(config, identity)
     beside = make_supervisor(config, server, identity, tls, brokers_tls, unguarded)
     if beside is not None:
-        config = unguarded.permitted(await beside.has_authorizer())
+        config = await _admitted(config, beside, unguarded)
     addresses, bound = await bind(config, server, beside, tls)
     part = ClusterPart(config, server, beside)
     node = _node(config, store, addresses, part, unguarded)
@@ -97,6 +97,15 @@ async def serve(config: Config, manager: ServiceManager) -> None:
     if store.snapshots_problem:
         log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
     log.info("stopped")
+
+
+async def _admitted(config: Config, beside: Supervisor, unguarded: UnguardedListeners) -> Config:
+    """Return the configuration with the listeners that the cluster permits. Raises ConfigError if its nodes do not
+    permit this one; a cluster that does not answer is not waited for."""
+    has_authorizer = await beside.has_authorizer()
+    if has_authorizer is not None:
+        await check_log(config, beside)
+    return unguarded.permitted(has_authorizer)
 
 
 def _node(

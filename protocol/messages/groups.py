@@ -180,7 +180,7 @@ class DescribedMember(Message):
 
 class DescribedGroup(Message):
     """Description of a group. `generation_id` and the fields after it are Muster's own, and omitted in Kafka's
-    protocol. `shard`: the group's partition of `__consumer_offsets`, -1 if the group is not described.
+    protocol. `shard`: number of the group's shard, -1 if the group is not described; `log`: the shard's log.
 
     `phase`: `delay` (an Empty group waits for more members), `join`, `sync`, `revoke` (members of a server-driven group
     have yet to revoke partitions; `generation_id` is its group epoch), `assign` (nobody has; the target is computed
@@ -215,6 +215,7 @@ class DescribedGroup(Message):
     hold_until_members: int = 0
     hold_joined: int = 0
     described_ms: int = -1
+    log: str = ""
 
 
 class DescribeGroupsReply(Message):

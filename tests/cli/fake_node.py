@@ -182,6 +182,7 @@ ORDERS = DescribedGroup(
     rebalance_timeout_ms=60_000,
     state_since_ms=1_700_000_000_000,
     shard=34,
+    log="__consumer_offsets-34",
     members=(
         DescribedMember(
             "m-1",

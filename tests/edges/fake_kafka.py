@@ -82,6 +82,8 @@ class FakeKafka:
         """Brokers that do not answer."""
         self.fences = True
         self.coordinator = 1
+        self.finds = ErrorCode.NONE
+        """Error of every FindCoordinator."""
         """Broker that coordinates every group and transactional id."""
         self.node_rig = NodeRig()
         self._producer_ids = ProducerIds(1_000, 7 * _DAY_MS)
@@ -144,9 +146,10 @@ class FakeKafka:
                 return self._configs(message)
             case FindCoordinator():
                 port = self.ports[self.coordinator]
-                return FindCoordinatorReply(
-                    tuple(Found(key, self.coordinator, "127.0.0.1", port) for key in message.coordinator_keys)
+                found = (
+                    Found(key, self.coordinator, "127.0.0.1", port, self.finds) for key in message.coordinator_keys
                 )
+                return FindCoordinatorReply(tuple(found))
             case InitProducerId():
                 return self._init_producer_id(broker, message)
             case Produce():

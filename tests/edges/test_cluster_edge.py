@@ -16,19 +16,23 @@ from coordinator.cluster_log.settings import NOTES_TOPIC, OFFSETS_LOG_TOPIC, Clu
 from coordinator.cluster_node.effects import ShardRequest
 from coordinator.cluster_node.events import ShardChanged
 from coordinator.cluster_node.nodes import NodeView
-from coordinator.config.config import ConfigError
+from coordinator.config.config import Config, ConfigError
 from coordinator.gateway.cluster.log_topics import PROOF_TOPIC
 from coordinator.gateway.cluster.nodes_group import FollowedShards
+from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster import predecessor
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
+from coordinator.gateway.io.cluster.nodes_members import check_no_nodes, count_members
 from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
 from interop.log_node import LogNode
 from partition_log.store.recovery import LOCK_FILE
+from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup
 from protocol.messages.topics import CreateTopics
 from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
+from tests.edges.musterd import Daemon, free_port
 from tests.edges.test_cluster_log_requests import link_to
 
 SHARDS = 4
@@ -298,6 +302,45 @@ async def test_a_topic_of_another_size_is_refused_with_a_sentence() -> None:
         with pytest.raises(ConfigError, match=r"has 5 partitions, and offsets\.topic\.num\.partitions is 4"):
             async with nodes(kafka, 1):
                 pass
+
+
+async def test_a_node_with_a_log_of_its_own_is_refused_while_others_share_the_clusters(tmp_path: Path) -> None:
+    async with fake_kafka(brokers=1) as kafka:
+        settings = f"upstream.servers=127.0.0.1:{kafka.ports[1]}", f"upstream.listener.ports={free_port()}"
+        alone = Daemon(tmp_path / "alone", *settings, with_kafka=True)
+        async with nodes(kafka, 1, 2) as (one, two):
+            await _soon(lambda: len(two.serves) == SHARDS // 2)
+            with pytest.raises(AssertionError, match=r"2 nodes of the group __muster_nodes already serve this cluster"):
+                await asyncio.to_thread(alone.start)
+            await asyncio.to_thread(alone.kill)
+            await two.edge.leave()
+            await one.edge.leave()
+        try:
+            await asyncio.to_thread(alone.start)
+        finally:
+            await asyncio.to_thread(alone.kill)
+        assert "log of offsets that offsets.log=local does not read" in (tmp_path / "alone.log").read_text()
+
+
+@pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.GROUP_AUTHORIZATION_FAILED])
+async def test_an_error_is_no_number_of_members(error: ErrorCode) -> None:
+    async with fake_kafka(brokers=1) as kafka:
+        kafka.finds = error
+        with pytest.raises(RequestFailed, match=error.name):
+            await count_members(link_to(kafka), "__muster_nodes", patience_s=0)
+
+
+async def test_a_start_goes_on_if_nobody_knows_whether_nodes_share_the_clusters_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.nodes_members._PATIENCE_S", 0.1)
+    async with fake_kafka(brokers=1) as kafka:
+        with capture_logs() as logs:
+            await check_no_nodes(Config(data_dir="unused"), link_to(kafka))
+            assert not logs
+            kafka.silent.add(1)
+            await check_no_nodes(Config(data_dir="unused"), link_to(kafka))
+        assert [entry["why"] for entry in logs] == ["no broker answers in time"]
 
 
 async def test_a_start_waits_for_a_cluster_that_cannot_be_reached_and_says_so() -> None:

@@ -116,6 +116,15 @@ def listed(node: Daemon) -> tuple[list[str], str]:
     return [one["group_id"] for one in json.loads(done.stdout)], done.stderr
 
 
+def log_of(node: Daemon, group_id: str) -> str:
+    """Return the log of the group's shard, as the command names it."""
+    command = [sys.executable, "-m", "muster.cli", "--bootstrap", node.bootstrap, "groups", "describe", group_id]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=_PATIENCE_S)
+    found = json.loads(done.stdout)["log"]
+    assert isinstance(found, str)
+    return found
+
+
 @pytest.mark.long
 async def test_any_node_answers_for_all_groups_and_hides_nothing(tmp_path: Path) -> None:
     async with two(tmp_path) as (one, other):
@@ -127,6 +136,7 @@ async def test_any_node_answers_for_all_groups_and_hides_nothing(tmp_path: Path)
             for group_id in GROUPS:
                 await soon(partial(offsets, node, group_id), [1])
             await soon(partial(asyncio.to_thread, listed, node), (list(GROUPS), ""))
+            assert (await asyncio.to_thread(log_of, node, "g0")).startswith("__muster_offsets-")
             assert (await get(node, "/v3/clusters"))["data"][0]["cluster_id"] == "fake"
         await asyncio.to_thread(other.kill)
         async with asyncio.timeout(_PATIENCE_S):

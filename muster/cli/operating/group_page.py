@@ -112,7 +112,7 @@ def page_document(standing: GroupStanding, problems: Sequence[GroupProblem]) -> 
         "rebalance_timeout_ms": group.rebalance_timeout_ms,
         "pending_members": group.pending_members,
         "shard": group.shard if group.shard >= 0 else None,
-        "log": _log(group),
+        "log": group.log or None,
         "phase": group.phase or None,
         "phase_ms": group.phase_ms if group.phase else None,
         "phase_left_ms": group.phase_left_ms if group.phase else None,
@@ -161,11 +161,6 @@ def member_epochs(group: DescribedGroup, member: DescribedMember) -> tuple[objec
     return epoch_row(member, ranges(target), ranges(pending))
 
 
-def _log(group: DescribedGroup) -> str | None:
-    """Name the log as `musterd log` does; None at a node of an earlier version, which does not report it."""
-    return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
-
-
 def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_verbose: bool) -> None:
     """Print the page for people."""
     group, owned, _commits, lines = standing
@@ -185,8 +180,8 @@ def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_v
     ]
     if (age := oldest(lines)) is not None:
         facts.append(("Ends", age))
-    if log := _log(group):
-        facts.append(("Shard", f"{group.shard} (log {log})"))
+    if group.log:
+        facts.append(("Shard", f"{group.shard} (log {group.log})"))
     if group.pending_members:
         facts.append(("Pending ids", group.pending_members))
     show_facts(facts)

@@ -9,12 +9,28 @@ from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.cluster import OffsetsLog
 from coordinator.config.config import Config
+from coordinator.config.keys import Addresses
 from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.gateway.io.cluster.link import ClusterLink
+from coordinator.gateway.io.cluster.nodes_members import check_no_nodes
 from coordinator.gateway.io.security import nodes_tls
 from coordinator.gateway.io.supervisor import Supervisor
 from coordinator.io.server import Server, read_clock
+
+
+def _link(servers: Addresses, beside: Supervisor) -> ClusterLink:
+    return ClusterLink([(one.host, one.port) for one in servers.all], beside.open_client, beside.cluster_mismatch)
+
+
+async def check_log(config: Config, beside: Supervisor) -> None:
+    """Raises ConfigError if this node would have a log of its own beside nodes that share the cluster's."""
+    if config.offsets_log is OffsetsLog.LOCAL and config.upstream_servers is not None:
+        link = _link(config.upstream_servers, beside)
+        try:
+            await check_no_nodes(config, link)
+        finally:
+            await link.stop()
 
 
 class ClusterPart:
@@ -43,8 +59,7 @@ class ClusterPart:
             peers_tls=None if peers_tls is None else peers_tls.context,
             folder=Path(config.data_dir),
         )
-        servers = [(server.host, server.port) for server in config.upstream_servers.all]
-        self._edge = ClusterEdge(server, plan, ClusterLink(servers, beside.open_client, beside.cluster_mismatch))
+        self._edge = ClusterEdge(server, plan, _link(config.upstream_servers, beside))
 
     async def join(self, addresses: Mapping[str, tuple[str, int]]) -> None:
         """Join the other nodes, which learn these addresses by dialect, and return once the shards' owners are known.

@@ -12,14 +12,11 @@ from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.cluster.log_requests import LogRequests
 from coordinator.gateway.io.cluster.member import boot_ms
+from coordinator.gateway.io.cluster.nodes_members import count_members
 from coordinator.gateway.io.move.data_folder import MoveRefused
 from protocol.errors import ErrorCode
-from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from protocol.record_batch import CorruptBatch
 from protocol.words import counted
-
-_PAUSE_S = 0.2
 
 
 class ClusterSide:
@@ -49,30 +46,11 @@ class ClusterSide:
 
     async def check_unused(self, group: str) -> None:
         """Raises MoveRefused while the nodes' group has members, RequestFailed if that is unknown."""
-        until_s = time.monotonic() + self._patience_s
-        while True:
-            error = await self._members_of(group)
-            if error is ErrorCode.NONE:
-                return
-            if not error.retriable or time.monotonic() > until_s:
-                raise RequestFailed(f"the members of group {group} are unknown: {error.name}")
-            await asyncio.sleep(_PAUSE_S)
-
-    async def _members_of(self, group: str) -> ErrorCode:
-        found = await self._link.ask(FindCoordinator((group,)), FindCoordinatorReply)
-        coordinator = found.coordinators[0]
-        if coordinator.error_code is not ErrorCode.NONE:
-            return coordinator.error_code
-        address = coordinator.host, coordinator.port
-        reply = await self._link.ask_at(address, DescribeGroups((group,), absent_is_error=False), DescribeGroupsReply)
-        described = reply.groups[0]
-        if described.members:
+        if members := await count_members(self._link, group, self._patience_s):
             raise MoveRefused(
-                f"the group {group} has {counted(len(described.members), 'member')}: stop every node first; "
+                f"the group {group} has {counted(members, 'member')}: stop every node first; "
                 "one that was killed counts until its session has ended"
             )
-        is_absent = described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NONE if is_absent else described.error_code
 
     async def survey(self, shards: int) -> list[Records]:
         """Return the records of each shard, without a claim. Raises MoveRefused."""

@@ -1,0 +1,69 @@
+"""EDGE: members of the nodes' group, counted by those that do not join it."""
+
+import asyncio
+import time
+from typing import Final
+
+import structlog
+
+from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC
+from coordinator.config.config import Config, ConfigError
+from coordinator.gateway.io.broker_client import RequestFailed
+from coordinator.gateway.io.cluster.link import ClusterLink
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply
+from protocol.words import counted
+
+log = structlog.get_logger()
+
+_PAUSE_S: Final = 0.2
+_PATIENCE_S: Final = 5.0
+"""Time that a start waits for an answer."""
+
+
+async def count_members(link: ClusterLink, group: str, patience_s: float) -> int:
+    """Return the number of members of the group. Raises RequestFailed if no broker answers, or none knows within
+    `patience_s`."""
+    until_s = time.monotonic() + patience_s
+    while True:
+        error, members = await _describe(link, group)
+        if error is ErrorCode.NONE:
+            return members
+        if not error.retriable or time.monotonic() > until_s:
+            raise RequestFailed(f"the members of group {group} are unknown: {error.name}")
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _describe(link: ClusterLink, group: str) -> tuple[ErrorCode, int]:
+    found = await link.ask(FindCoordinator((group,)), FindCoordinatorReply)
+    coordinator = found.coordinators[0]
+    if coordinator.error_code is not ErrorCode.NONE:
+        return coordinator.error_code, 0
+    address = coordinator.host, coordinator.port
+    reply = await link.ask_at(address, DescribeGroups((group,), absent_is_error=False), DescribeGroupsReply)
+    described = reply.groups[0]
+    is_absent = described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if is_absent else described.error_code, len(described.members)
+
+
+async def check_no_nodes(config: Config, link: ClusterLink) -> None:
+    """Log a warning if the cluster has a log of offsets, which a node with a log of its own does not read. Raises
+    ConfigError if nodes serve from it."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            (topic,) = (await link.metadata(OFFSETS_LOG_TOPIC)).topics
+            if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return
+            members = await count_members(link, config.upstream_nodes_group, _PATIENCE_S)
+    except (RequestFailed, TimeoutError) as failed:
+        why = str(failed) or "no broker answers in time"
+        log.warning("unknown whether other nodes serve this cluster from its own log", why=why)
+        return
+    if members:
+        raise ConfigError(
+            f"offsets.log = local: {counted(members, 'node')} of the group {config.upstream_nodes_group} already "
+            f"serve this cluster from its log {OFFSETS_LOG_TOPIC}: set offsets.log=cluster here too, or stop them. "
+            "One that was killed counts until its session has ended"
+        )
+    log.warning("the cluster has a log of offsets that offsets.log=local does not read", topic=OFFSETS_LOG_TOPIC)
