@@ -2,7 +2,8 @@
 
 A list by lag reads all offsets there are. OffsetFetch makes a message of each, which costs ten times this."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
@@ -23,14 +24,15 @@ from protocol.session import RequestRef
 _OFFSETS_A_PIECE = 5_000
 _OFFSETS_A_US = 10
 """Offsets read in a microsecond; a member takes one, and each topic of its assignment."""
-_DECODERS: Final[Mapping[str, Callable[[bytes], Collection[str]]]] = {
+Decode = Callable[[bytes], Collection[str]]
+_DECODERS: Final[Mapping[str, Decode]] = {
     PROTOCOL_TYPE: decode_assigned_topics,
     streams_protocol.PROTOCOL_TYPE: streams_protocol.decode_streams_assignment,
 }
 """Readers of assignments by protocol type; those of other types cannot be read."""
-_MOST_REMEMBERED, _MOST_REMEMBERED_BYTES = 16_384, 1_024
-"""Assignments whose topics are remembered, and the size of the largest: they change with a rebalance alone."""
 _MEMBERS_A_PIECE = 20
+_MOST_REMEMBERED, _MOST_REMEMBERED_BYTES = 2_048, 1_024
+"""Pieces whose topics are remembered, and the size of their largest assignment: they change with a rebalance alone."""
 _assignment = attrgetter("assignment")
 
 
@@ -80,20 +82,19 @@ def _assigned_topics(group: Group) -> Iterator[tuple[int, set[str]]]:
     elif (decode := _DECODERS.get(group.classic.protocol_type or "")) is not None:
         assignments = list(map(_assignment, group.classic.members.values()))
         for start in range(0, len(assignments), _MEMBERS_A_PIECE):
-            some = [_topics_of(decode, one) for one in assignments[start : start + _MEMBERS_A_PIECE]]
-            yield sum(map(len, some)) + len(some), set().union(*some)
+            some = tuple(assignments[start : start + _MEMBERS_A_PIECE])
+            is_small = max(map(len, some)) <= _MOST_REMEMBERED_BYTES
+            found = (_remembered if is_small else _decoded)(decode, some)
+            yield len(found) + len(some), found
 
 
-def _topics_of(decode: Callable[[bytes], Collection[str]], assignment: bytes) -> Collection[str]:
-    return (_remembered if len(assignment) <= _MOST_REMEMBERED_BYTES else _decoded)(decode, assignment)
-
-
-def _decoded(decode: Callable[[bytes], Collection[str]], assignment: bytes) -> Collection[str]:
-    """Decode the topics of an assignment; none if it is not valid, since a leader may write what it likes."""
-    try:
-        return tuple(decode(assignment))
-    except ProtocolViolation:
-        return ()
+def _decoded(decode: Decode, assignments: Iterable[bytes]) -> set[str]:
+    """Decode the topics of assignments; none of an invalid one, since a leader may write what it likes."""
+    found: set[str] = set()
+    for one in assignments:
+        with suppress(ProtocolViolation):
+            found |= set(decode(one))
+    return found
 
 
 _remembered = lru_cache(_MOST_REMEMBERED)(_decoded)

@@ -173,7 +173,7 @@ def _rows(
     node = NodePages(queries, lambda: {route.path for route, _handler in rows} | {OPENAPI.path, EVENTS.path})
     pages: tuple[tuple[object, tuple[HttpRoute, ...]], ...] = (
         (node, NODE_ROUTES),
-        (OverviewPages(queries, problems), OVERVIEW_ROUTES),
+        (OverviewPages(queries, problems, yield_to_loop), OVERVIEW_ROUTES),
         (Pages(queries, what_if, lags), ROUTES),
         (TopicPages(queries), TOPIC_ROUTES),
         (ProblemPages(queries, yield_to_loop, problems), PROBLEM_ROUTES),

@@ -14,7 +14,7 @@ from coordinator.http.routing import schemas
 from coordinator.http.routing.route import PAGE_TOKEN, HttpRoute, Names, Parameter, whole
 from coordinator.http.routing.schemas import COUNTS, TEXT, TEXT_OR_NULL, WHOLE, WHOLE_OR_NULL, record, several
 from coordinator.http.shapes import Json
-from coordinator.http.watch import OpenProblems
+from coordinator.http.watch import OpenProblems, Rest
 from diagnosis import people
 from diagnosis.facts import known_facts
 from diagnosis.problem import GroupProblem, Kind
@@ -69,9 +69,9 @@ class Overview(NamedTuple):
     rows: list[GroupRow]
 
 
-async def look_over(queries: Queries, open_problems: OpenProblems, wanted: GroupFilter) -> Overview:
+async def look_over(queries: Queries, open_problems: OpenProblems, wanted: GroupFilter, rest: Rest) -> Overview:
     """Gather the overview. Members and lag are counted only for the rows of the page, unless the list is sorted by
-    them."""
+    them. `rest` lets the loop serve other requests."""
     node = await queries.node()
     listed = await queries.groups()
     problems = await open_problems.listed_for(queries, set(map(_group_id, listed)), node.wall_ms)
@@ -82,7 +82,7 @@ async def look_over(queries: Queries, open_problems: OpenProblems, wanted: Group
     absent = by_group.keys() - map(_group_id, listed)
     every = [*listed, *(ListedGroup(group_id, "", "Dead") for group_id in absent)]
     matching = _matching(every, by_group, wanted)
-    page = await _page(queries, matching, by_group, wanted)
+    page = await _page(queries, matching, by_group, wanted, rest)
     states = Counter(map(_group_state, listed))
     return Overview(node, dict(states), dict(kinds), problems, len(listed), len(matching), page)
 
@@ -105,13 +105,17 @@ def _matching(
 
 
 async def _page(
-    queries: Queries, groups: list[ListedGroup], by_group: Mapping[str, list[GroupProblem]], wanted: GroupFilter
+    queries: Queries,
+    groups: list[ListedGroup],
+    by_group: Mapping[str, list[GroupProblem]],
+    wanted: GroupFilter,
+    rest: Rest,
 ) -> list[GroupRow]:
     field, is_down = wanted.sort.removeprefix("-"), wanted.sort.startswith("-")
     page = slice(wanted.start, wanted.start + wanted.size)
     totals: Mapping[str, GroupTotal] | None = None
     if field in ("lag", "members"):
-        totals = await group_totals(queries, list(map(_group_id, groups)))
+        totals = await group_totals(queries, list(map(_group_id, groups)), rest)
         counts = {
             group_id: total.members if field == "members" else total.lag or 0 for group_id, total in totals.items()
         }
@@ -127,7 +131,7 @@ async def _page(
         for one in groups[page]
     ]
     if totals is None:
-        totals = await group_totals(queries, [row.group_id for row in rows])
+        totals = await group_totals(queries, [row.group_id for row in rows], rest)
     found: list[GroupRow] = []
     for start in range(0, len(rows), GROUPS_A_REQUEST):
         found += await _described(queries, rows[start : start + GROUPS_A_REQUEST], totals)
@@ -165,13 +169,13 @@ def _row(row: GroupRow, group: DescribedGroup, total: GroupTotal) -> GroupRow:
 class OverviewPages:
     """Each method is a page: (origin, names in the path, query)."""
 
-    def __init__(self, queries: Queries, problems: OpenProblems) -> None:
-        self._ask, self._problems = queries, problems
+    def __init__(self, queries: Queries, problems: OpenProblems, rest: Rest) -> None:
+        self._ask, self._problems, self._rest = queries, problems, rest
 
     async def overview(self, origin: str, names: Names, query: Names) -> Json:
         """The node, how many groups are in which state, what is wrong, and a page of groups."""
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._problems, wanted)
+        seen = await look_over(self._ask, self._problems, wanted, self._rest)
         node = seen.node
         more = wanted.start + wanted.size
         return {

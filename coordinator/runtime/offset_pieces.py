@@ -1,6 +1,6 @@
 """Committed offsets as plain numbers, a piece at a time, for requests that read all of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
 
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
@@ -13,13 +13,18 @@ def offsets_in_pieces(
     topics: Topics, topic: str, partitions: Mapping[int, OffsetAndMetadata], most: int
 ) -> Iterator[dict[int, int]]:
     """Yield the committed offsets of the topic that has the name now, up to `most` partitions at a time."""
+    if len(partitions) <= most:
+        if partitions:
+            yield _owned(topics, topic, partitions, partitions.values())
+        return
     indexes, every = list(partitions), list(partitions.values())  # they may change between two pieces
     for start in range(0, len(every), most):
-        some, kept = indexes[start : start + most], every[start : start + most]
-        others = {one for one in set(map(_topic_id, kept)) if not (one is None or topics.may_own(topic, one))}
-        offsets = dict(zip(some, map(_offset, kept), strict=True))
-        if others:
-            offsets = {
-                index: offsets[index] for index, one in zip(some, kept, strict=True) if one.topic_id not in others
-            }
-        yield offsets
+        yield _owned(topics, topic, indexes[start : start + most], every[start : start + most])
+
+
+def _owned(topics: Topics, topic: str, indexes: Collection[int], kept: Collection[OffsetAndMetadata]) -> dict[int, int]:
+    """Return the offsets by partition without those of an earlier topic of the name."""
+    others = {one for one in set(map(_topic_id, kept)) if not (one is None or topics.may_own(topic, one))}
+    if others:
+        return {index: one.offset for index, one in zip(indexes, kept, strict=True) if one.topic_id not in others}
+    return dict(zip(indexes, map(_offset, kept), strict=True))

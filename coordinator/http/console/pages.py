@@ -47,7 +47,7 @@ class ConsolePages:
 
     async def groups(self, query: Names) -> Context:
         wanted = wanted_of(query)
-        seen = await look_over(self._ask, self._open, wanted)
+        seen = await look_over(self._ask, self._open, wanted, self.rest)
         return {
             "seen": seen,
             "wanted": wanted,

@@ -8,11 +8,14 @@ import msgspec
 
 from coordinator.http.lag.partitions import PartitionEnd
 from coordinator.http.queries import Queries, ends_of
+from coordinator.http.watch import Rest
 from diagnosis.assignments import Key
 from protocol.messages.offsets import GroupOffsets
 
-_GROUPS_A_GO: Final = 10
-"""Groups whose lag is summed before the loop serves others."""
+_GROUPS_A_REQUEST: Final = 20
+"""The node reads their offsets in slices of its own."""
+_OFFSETS_A_GO: Final = 5_000
+"""Offsets summed before the loop serves others."""
 
 
 class TopicEnds(msgspec.Struct, frozen=True):
@@ -56,14 +59,25 @@ class GroupTotal(msgspec.Struct, frozen=True):
     end_age_ms: int | None = None
 
 
-async def group_totals(queries: Queries, group_ids: Sequence[str]) -> dict[str, GroupTotal]:
-    """Return the totals of the groups that still exist, by id."""
+async def group_totals(queries: Queries, group_ids: Sequence[str], rest: Rest) -> dict[str, GroupTotal]:
+    """Return the totals of the groups that still exist, by id. `rest` lets the loop serve other requests."""
     totals: dict[str, GroupTotal] = {}
     known: dict[str, TopicEnds] = {}
-    for start in range(0, len(group_ids), _GROUPS_A_GO):
-        groups = await queries.group_offsets(group_ids[start : start + _GROUPS_A_GO])
-        await _complete(queries, known, groups)
-        totals |= {one.group_id: group_total(one, known) for one in groups}
+    for start in range(0, len(group_ids), _GROUPS_A_REQUEST):
+        groups, summed = await queries.group_offsets(group_ids[start : start + _GROUPS_A_REQUEST]), 0
+        others: list[GroupOffsets] = []
+        for one in groups:
+            total = _total_if_current(one, known)
+            if total is None:
+                others.append(one)
+                continue
+            totals[one.group_id] = total
+            summed += total.partitions
+            if summed >= _OFFSETS_A_GO:
+                summed = 0
+                await rest()
+        await _complete(queries, known, others)
+        totals |= {one.group_id: group_total(one, known) for one in others}
     return totals
 
 
@@ -91,14 +105,27 @@ async def _complete(queries: Queries, known: dict[str, TopicEnds], groups: Colle
 
 def group_total(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal:
     """Return the sums of the lines of `lags`, for a twentieth of their cost."""
+    return _total_if_current(group, known) or _total_of_each(group, known)
+
+
+def _total_if_current(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal | None:
+    """Return the sums of a group if all ends of its topics are known and current, and each partition has a commit."""
+    partitions = lag = 0
+    for topic, committed in group.topics.items():
+        of_topic = known.get(topic)
+        behind = None if of_topic is None else of_topic.behind(committed)
+        if behind is None:
+            return None
+        if min(behind) < 0:
+            behind = [max(one, 0) for one in behind]
+        partitions, lag = partitions + len(behind), lag + sum(behind)
+    return GroupTotal(group.members, partitions, lag)
+
+
+def _total_of_each(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal:
     partitions, lag, age_ms, is_known = 0, 0, -1, False
     for topic, committed in group.topics.items():
         of_topic = known[topic]
-        if (behind := of_topic.behind(committed)) is not None:
-            if min(behind) < 0:
-                behind = [max(one, 0) for one in behind]
-            partitions, lag, is_known = partitions + len(behind), lag + sum(behind), True
-            continue
         for index, end in of_topic.ends.items():
             start = committed.get(index)
             # Partitions that the topic does not have are known here only by another group's commit.
