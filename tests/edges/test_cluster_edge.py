@@ -146,8 +146,9 @@ async def test_a_node_that_has_left_goes_on_answering_clients_that_it_refused(mo
         await asyncio.wait_for(one.edge.leave(), LEAVES_WITHIN_S)  # nobody is left that clients could be sent to
 
 
-async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() -> None:
-    """The next rebalance of the others does not wait for the end of its session."""
+async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next rebalance of the others does not wait for the end of its session; it has no clients to wait for."""
+    monkeypatch.setattr("coordinator.gateway.io.cluster.cluster_edge._REDIRECTS_S", 10 * _PATIENCE_S)
     async with fake_kafka() as kafka, nodes(kafka, 1):
         again = Staged(kafka, 1, ClusterLogSettings(session_ms=6_000))
         async with asyncio.timeout(_PATIENCE_S):
@@ -156,6 +157,7 @@ async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused() ->
         assert len(kafka.all_asked(LeaveGroup)) == 1
         await again.edge.stop()
         again.node.stop()
+        monkeypatch.undo()
 
 
 async def test_the_next_process_of_a_killed_node_ends_its_membership(
@@ -326,8 +328,10 @@ async def test_a_node_with_a_log_of_its_own_is_refused_while_others_share_the_cl
 async def test_an_error_is_no_number_of_members(error: ErrorCode) -> None:
     async with fake_kafka(brokers=1) as kafka:
         kafka.finds = error
+        link = link_to(kafka)
         with pytest.raises(RequestFailed, match=error.name):
-            await count_members(link_to(kafka), "__muster_nodes", patience_s=0)
+            await count_members(link, "__muster_nodes", patience_s=0)
+        await link.stop()
 
 
 async def test_a_start_goes_on_if_nobody_knows_whether_nodes_share_the_clusters_log(
@@ -335,11 +339,13 @@ async def test_a_start_goes_on_if_nobody_knows_whether_nodes_share_the_clusters_
 ) -> None:
     monkeypatch.setattr("coordinator.gateway.io.cluster.nodes_members._PATIENCE_S", 0.1)
     async with fake_kafka(brokers=1) as kafka:
+        link = link_to(kafka)
         with capture_logs() as logs:
-            await check_no_nodes(Config(data_dir="unused"), link_to(kafka))
+            await check_no_nodes(Config(data_dir="unused"), link)
             assert not logs
             kafka.silent.add(1)
-            await check_no_nodes(Config(data_dir="unused"), link_to(kafka))
+            await check_no_nodes(Config(data_dir="unused"), link)
+        await link.stop()
         assert [entry["why"] for entry in logs] == ["no broker answers in time"]
 
 
