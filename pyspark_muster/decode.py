@@ -1,8 +1,8 @@
 """Record batches to Arrow: a few numpy steps for many records at a time, without a Python object for each record.
 
 Only the positions of records must be found one after the other, since each record has the length to the next one: in
-many small batches together, the second records of all batches after the first ones, and so on. All other fields,
-varints included, are decoded as columns. Keys and values are not copied one by one either: an Arrow array is
+many small batches together, the second records of all batches after the first ones, and so on; in others those that
+are equally long all at once. All other fields, varints included, are decoded as columns. Keys and values are not copied one by one either: an Arrow array is
 laid over the received bytes, with values in its even slots and the bytes between them in the odd ones; then the even
 slots are selected.
 """
@@ -37,6 +37,7 @@ than many small ones."""
 
 TOGETHER = 100
 """Batches from which on the positions of records are found in all of them together, if all are equally long."""
+_LEAST_RUN, _LONGEST_STRETCH = 16, 1024
 
 _LOG_APPEND_TIME = 0x08
 
@@ -135,7 +136,7 @@ def _bodies(
         raise IndexError(f"{total} records in {len(buffer)} bytes")
     if total > TOGETHER * max(counts):
         return _bodies_together(data, batches, counts)
-    return np.array(_bodies_one_by_one(buffer, batches), np.int64)
+    return _bodies_in_order(buffer, data, batches)
 
 
 def _bodies_together(
@@ -162,31 +163,62 @@ def _bodies_together(
     return bodies
 
 
-def _bodies_one_by_one(buffer: bytes, batches: Sequence[tuple[BatchHeader, Bytes]]) -> list[int]:
-    """Find one record after the other: fast if there are few batches."""
-    bodies: list[int] = []
+def _bodies_in_order(
+    buffer: bytes, data: npt.NDArray[np.uint8], batches: Sequence[tuple[BatchHeader, Bytes]]
+) -> Numbers:
+    """Find one record after the other, and those that are as long as the one before them all at once."""
+    bodies: list[Numbers] = []
     at = end = 0
+    stretch = 1  # of records found singly before equally long ones are looked for: twice as many if there were few
     for header, payload in batches:
         end += len(payload)
-        for _ in range(header.record_count):
-            low = buffer[at]
-            if low < 0x80:
-                at += 1
-                length = low
-            else:
-                high = buffer[at + 1]
-                if high < 0x80:
-                    at += 2
-                    length = (low & 0x7F) | high << 7
-                else:
-                    length, at = _long_varint(buffer, at)
-            if length & 1:
-                raise IndexError("a record of negative length")
-            bodies.append(at)
-            at += length >> 1
+        left = header.record_count
+        while left:
+            some, start, at = _one_by_one(buffer, at, min(stretch, left))
+            equal = _equally_long(data, start, some[-1], at, left - len(some))
+            bodies += np.array(some, np.int64), some[-1] + (at - start) * np.arange(1, equal + 1)
+            at += equal * (at - start)
+            left -= len(some) + equal
+            stretch = 1 if equal >= _LEAST_RUN else min(2 * stretch, _LONGEST_STRETCH)
         if at != end:
             raise IndexError(f"batch at {header.base_offset}: its records do not end where it ends")
-    return bodies
+    return np.concatenate(bodies)
+
+
+def _one_by_one(buffer: bytes, at: int, count: int) -> tuple[list[int], int, int]:
+    """Return the positions of so many records after their length fields, where the last one starts, and where it
+    ends."""
+    bodies: list[int] = []
+    start = at
+    for _ in range(count):
+        start = at
+        low = buffer[at]
+        if low < 0x80:
+            at += 1
+            length = low
+        else:
+            high = buffer[at + 1]
+            if high < 0x80:
+                at += 2
+                length = (low & 0x7F) | high << 7
+            else:
+                length, at = _long_varint(buffer, at)
+        if length & 1:
+            raise IndexError("a record of negative length")
+        bodies.append(at)
+        at += length >> 1
+    return bodies, start, at
+
+
+def _equally_long(data: npt.NDArray[np.uint8], start: int, body: int, end: int, most: int) -> int:
+    """Return how many records after the one at [start, end) are as long, at most `most`."""
+    size = end - start
+    most = max(0, min(most, (len(data) - end) // size))
+    records = data[end : end + most * size].reshape(most, size)
+    is_other = records[:, 0] != data[start]
+    for byte in range(1, body - start):  # of the length
+        is_other |= records[:, byte] != data[start + byte]
+    return int(is_other.argmax()) if is_other.any() else most
 
 
 def _long_varint(payload: bytes, at: int) -> tuple[int, int]:

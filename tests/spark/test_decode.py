@@ -126,6 +126,20 @@ def test_a_batch_with_more_records_than_bytes_is_refused(together: bool) -> None
         list(decode_range(opened([forged]), "flights", 0, 0, 1 << 62))
 
 
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 150), st.sampled_from((0, 5, 60, 119, 120, 9_000))), min_size=1, max_size=12))
+def test_runs_of_equally_long_records_are_found_as_single_ones_are(runs: list[tuple[int, int]]) -> None:
+    """Lengths of one, two and three bytes; deltas of offsets make the record a byte longer at 64."""
+    pairs = [(None, bytes(size)) for count, size in runs for _ in range(count)]
+    one, two = encode_batch(pairs, timestamp_ms=1), encode_batch(pairs, timestamp_ms=2, base_offset=len(pairs))
+    expected = decode_batch(one) + decode_batch(two)
+    with records_found(together=False):
+        assert plain(rows([one, two])) == as_rows(expected)
+        longer = with_attributes(one, 0, one[HEADER_BYTES:] + b"\0")
+        with pytest.raises(CorruptBatch, match="batch at 0: its records do not end where it ends"):
+            rows([longer, two])
+
+
 def test_many_small_batches_of_different_lengths_are_found_together() -> None:
     batches, base = [], 0
     for number in range(300):
