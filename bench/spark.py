@@ -4,6 +4,7 @@ Both read the same topics of one musterd in one session, by turns. Only the rati
 """
 
 import os
+import random
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -26,16 +27,29 @@ _RUN_S = 300
 
 
 class Load(NamedTuple):
-    """Records of one size, read in batches of so many rows."""
+    """Records read in batches of so many rows. `value_bytes`: of a value, on average; `spread`: how much longer or
+    shorter one may be."""
 
     topic: str
     value_bytes: int
     records: int
     batches: tuple[int, ...]
+    spread: int = 0
+
+    @property
+    def sizes(self) -> str:
+        least, most = self.value_bytes - self.spread, self.value_bytes + self.spread
+        return f"{least} to {most}" if self.spread else str(self.value_bytes)
+
+    def values(self) -> list[bytes]:
+        """Return values to send by turns, of all lengths in no order."""
+        lengths = range(self.value_bytes - self.spread, self.value_bytes + self.spread + 1)
+        return [os.urandom(length) for length in random.Random(1).sample(lengths, len(lengths))]
 
 
 LOADS = (
     Load("small", 100, 2_000_000, (2_000_000, 500_000, 100_000, 10_000)),
+    Load("varying", 100, 2_000_000, (2_000_000, 500_000), 50),
     Load("large", 1_000, 300_000, (300_000, 50_000)),
 )
 QUICK_LOADS = (Load("small", 100, 500_000, (500_000, 100_000)),)
@@ -117,7 +131,7 @@ class Comparison:
                 cpu = {name: median([run.cpu_us_a_row for run in each]) for name, each in runs.items()}
                 rows.append(
                     (
-                        load.value_bytes,
+                        load.sizes,
                         batch,
                         *(rates[name] / 1000 for name in (OURS, THEIRS)),
                         *(rates[name] * load.value_bytes / 1_000_000 for name in (OURS, THEIRS)),
@@ -161,10 +175,10 @@ class Comparison:
     def _fill(self, load: Load) -> None:
         self._daemon.create_topic(load.topic, PARTITIONS)
         host, port = self._daemon.native
-        value = os.urandom(load.value_bytes)
+        values = load.values()
         with Producer(f"{host}:{port}", linger_ms=20) as producer:
             for number in range(load.records):
-                producer.send(load.topic, value, partition=number % PARTITIONS)
+                producer.send(load.topic, values[number % len(values)], partition=number % PARTITIONS)
 
     def _pairs(self, topic: str, batch: int, rounds: int, batches: int | None = None) -> dict[str, list[Run]]:
         runs: dict[str, list[Run]] = {OURS: [], THEIRS: []}

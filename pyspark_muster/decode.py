@@ -2,9 +2,9 @@
 
 Only the positions of records must be found one after the other, since each record has the length to the next one: in
 many small batches together, the second records of all batches after the first ones, and so on; in others those that
-are equally long all at once. All other fields, varints included, are decoded as columns. Keys and values are not copied one by one either: an Arrow array is
-laid over the received bytes, with values in its even slots and the bytes between them in the odd ones; then the even
-slots are selected.
+are equally long all at once. All other fields, varints included, are decoded as columns. Keys and values are not copied
+one by one either: an Arrow array is laid over the received bytes, with values in its even slots and the bytes between
+them in the odd ones; then the even slots are selected.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
