@@ -24,6 +24,7 @@ from bench.report import Options, Sheet, Value, median
 from bench.wire import Wire, WireMember
 
 _GOAL_MS = 100.0
+_GOAL_DRAWN_MS = 5_000.0
 _GOAL_RATIO = 1.5
 _SETTINGS = {**QUICK_GROUPS, "max.connections": "12000"}
 _LOOKED_AT = "group-7"
@@ -38,13 +39,15 @@ class Round(NamedTuple):
     """Heartbeats by where a console is open."""
     cpu: dict[str, float]
     pages: dict[str, list[float]]
+    drawn: dict[str, list[float]]
+    """Times in Chromium; empty without it."""
     pages_a_second: float
 
 
 def measure(options: Options) -> list[Sheet]:
     seconds, samples = (5.0, 20) if options.quick else (20.0, 100)
     rounds = [_round(seconds, samples) for _ in range(options.rounds)]
-    return [_pages(rounds), _heartbeats(rounds)]
+    return [_pages(rounds), _drawn(rounds), _heartbeats(rounds)]
 
 
 def _round(seconds: float, samples: int) -> Round:
@@ -77,10 +80,16 @@ def _measured(daemon: Daemon, other: Daemon, load: Load, seconds: float, samples
                 if not seen["pages"] or (where == _OPEN and not seen["events"]):
                     raise RuntimeError(f"the console was not open: {seen}")
                 pages_a_second = seen["pages"] / (took + 2.0)
-    with _viewer(daemon, "time", _LOOKED_AT, str(samples)) as viewer:
+    timed, drawn = (_seen(daemon, load, what, count) for what, count in (("time", samples), ("draw", samples // 10)))
+    return Round(beats, cpu, timed, drawn, pages_a_second)
+
+
+def _seen(daemon: Daemon, load: Load, what: str, samples: int) -> dict[str, list[float]]:
+    """Return the milliseconds of each page, measured by a viewer under load."""
+    with _viewer(daemon, what, _LOOKED_AT, str(samples)) as viewer:
         load.run(lambda: viewer.poll() is None)
-        timed, _ = viewer.communicate(timeout=_END_S)
-    return Round(beats, cpu, json.loads(timed), pages_a_second)
+        found: dict[str, list[float]] = json.loads(viewer.communicate(timeout=_END_S)[0])
+        return found
 
 
 def _lasting(seconds: float) -> Callable[[], bool]:
@@ -147,6 +156,21 @@ def _pages(rounds: list[Round]) -> Sheet:
             "The load: a heartbeat each 3 s and a commit of 10 partitions each 5 s of each member.",
             "In 20 groups a member is silent: its connection is closed, and its session lasts.",
         ),
+    )
+
+
+def _drawn(rounds: list[Round]) -> Sheet:
+    rows: list[tuple[Value, ...]] = []
+    for name in rounds[0].drawn:
+        found = [one.drawn[name] for one in rounds]
+        longest = median([max(some) for some in found])
+        rows.append((name, median([median(some) for some in found]), longest, _GOAL_DRAWN_MS))
+    notes = ("With an empty cache, until the page shows its data.",) if rows else ("There is no Chromium here.",)
+    return Sheet(
+        "The same pages in Chromium, on the processors of the load",
+        ("page", "p50 ms", "longest ms", "goal ms"),
+        rows,
+        notes,
     )
 
 

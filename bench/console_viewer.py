@@ -1,7 +1,8 @@
-"""Somebody who looks at the console, as a process: `python -m bench.console_viewer URL open|time ...`.
+"""Somebody who looks at the console, as a process: `python -m bench.console_viewer URL open|time|draw ...`.
 
 `open GROUP` keeps the list and a group's page open, as `console.js` does, until its input ends. `time GROUP SAMPLES`
-asks for each page so many times, one after the other. Both print what they measured as JSON.
+asks for each page so many times, one after the other. `draw GROUP SAMPLES` opens pages in Chromium, each time with an
+empty cache; without Chromium it measures none. All print what they measured as JSON.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from contextlib import suppress
 from typing import Final
 
 from aiohttp import ClientSession, ClientTimeout
+
+from tests.edges.chromium import CHROMIUM, launched
 
 _BROWSER: Final = {"Accept": "text/html"}
 _JSON: Final = {"Accept": "application/json"}
@@ -111,6 +114,28 @@ async def _time(url: str, group: str, samples: int) -> None:
         print(json.dumps(found))
 
 
+def _draw(url: str, group: str, samples: int) -> None:
+    found: dict[str, list[float]] = {}
+    if CHROMIUM is not None:
+        with launched() as browser:
+            for _ in range(samples):
+                for name, (path, drawn) in {
+                    "the list": ("/", "#groups tbody tr"),
+                    "a group's page, with its plot": (f"/console/group?id={group}", "#plot canvas"),
+                }.items():
+                    context = browser.new_context()
+                    page = context.new_page()
+                    began = time.perf_counter()
+                    page.goto(url + path, wait_until="commit")
+                    page.wait_for_selector(drawn)
+                    found.setdefault(name, []).append((time.perf_counter() - began) * 1e3)
+                    context.close()
+    print(json.dumps(found))
+
+
 if __name__ == "__main__":
     _URL, _WHAT, *_REST = sys.argv[1:]
-    asyncio.run(_open(_URL, *_REST) if _WHAT == "open" else _time(_URL, _REST[0], int(_REST[1])))
+    if _WHAT == "draw":
+        _draw(_URL, _REST[0], int(_REST[1]))
+    else:
+        asyncio.run(_open(_URL, *_REST) if _WHAT == "open" else _time(_URL, _REST[0], int(_REST[1])))

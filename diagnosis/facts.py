@@ -42,6 +42,7 @@ _UNKNOWN_IF_EMPTY: Final = frozenset(
         "listener",
         "group_protocol",
         "command",
+        "log",
     }
 )
 

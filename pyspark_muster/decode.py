@@ -37,7 +37,10 @@ than many small ones."""
 
 TOGETHER = 100
 """Batches from which on the positions of records are found in all of them together, if all are equally long."""
-_LEAST_RUN, _LONGEST_STRETCH = 16, 1024
+LEAST_RUN, _LONGEST_STRETCH = 64, 1024
+"""Equally long records that are worth the fixed costs of numpy, and the most records found singly in between."""
+_LENGTH_BYTES = 5
+"""Bytes of the longest varint of 32 bits."""
 
 _LOG_APPEND_TIME = 0x08
 
@@ -166,23 +169,32 @@ def _bodies_together(
 def _bodies_in_order(
     buffer: bytes, data: npt.NDArray[np.uint8], batches: Sequence[tuple[BatchHeader, Bytes]]
 ) -> Numbers:
-    """Find one record after the other, and those that are as long as the one before them all at once."""
-    bodies: list[Numbers] = []
+    """Find one record after the other, and runs of equally long ones at once."""
+    found: list[Numbers] = []
+    single: list[int] = []
     at = end = 0
-    stretch = 1  # of records found singly before equally long ones are looked for: twice as many if there were few
+    stretch = 1  # records found singly before a run is looked for; twice as many after each run that was too short
     for header, payload in batches:
         end += len(payload)
         left = header.record_count
-        while left:
-            some, start, at = _one_by_one(buffer, at, min(stretch, left))
-            equal = _equally_long(data, start, some[-1], at, left - len(some))
-            bodies += np.array(some, np.int64), some[-1] + (at - start) * np.arange(1, equal + 1)
-            at += equal * (at - start)
-            left -= len(some) + equal
-            stretch = 1 if equal >= _LEAST_RUN else min(2 * stretch, _LONGEST_STRETCH)
+        while left > 0:
+            some, start, at = _one_by_one(buffer, at, min(stretch, left) if left > LEAST_RUN else left)
+            single += some
+            left -= len(some)
+            if left < LEAST_RUN:
+                continue
+            size, run = at - start, _equally_long(data, start, some[-1], at, left)
+            if run >= LEAST_RUN:
+                found += np.array(single, np.int64), some[-1] + size * np.arange(1, run + 1)
+                single, stretch = [], 1
+            else:
+                single += range(some[-1] + size, some[-1] + size * (run + 1), size)
+                stretch = min(2 * stretch, _LONGEST_STRETCH)
+            at += run * size
+            left -= run
         if at != end:
             raise IndexError(f"batch at {header.base_offset}: its records do not end where it ends")
-    return np.concatenate(bodies)
+    return np.concatenate((*found, np.array(single, np.int64)))
 
 
 def _one_by_one(buffer: bytes, at: int, count: int) -> tuple[list[int], int, int]:
@@ -213,23 +225,29 @@ def _one_by_one(buffer: bytes, at: int, count: int) -> tuple[list[int], int, int
 def _equally_long(data: npt.NDArray[np.uint8], start: int, body: int, end: int, most: int) -> int:
     """Return how many records after the one at [start, end) are as long, at most `most`."""
     size = end - start
-    most = max(0, min(most, (len(data) - end) // size))
-    records = data[end : end + most * size].reshape(most, size)
-    is_other = records[:, 0] != data[start]
-    for byte in range(1, body - start):  # of the length
-        is_other |= records[:, byte] != data[start + byte]
-    return int(is_other.argmax()) if is_other.any() else most
+    most = min(most, (len(data) - end) // size)
+    run, window = 0, LEAST_RUN
+    while run < most:
+        window = min(4 * window, most - run)  # little is compared in vain after a short run
+        records = data[end + run * size : end + (run + window) * size].reshape(window, size)
+        is_other = records[:, 0] != data[start]
+        for byte in range(1, body - start):  # of the length
+            is_other |= records[:, byte] != data[start + byte]
+        if is_other.any():
+            return run + int(is_other.argmax())
+        run += window
+    return run
 
 
 def _long_varint(payload: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
+    number = 0
+    for shift in range(0, 7 * _LENGTH_BYTES, 7):
         byte = payload[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return number, at
-        shift += 7
+    raise IndexError(f"a length of more than {_LENGTH_BYTES} bytes")
 
 
 def _varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:

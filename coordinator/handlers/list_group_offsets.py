@@ -3,6 +3,7 @@
 A list by lag reads all offsets there are. OffsetFetch makes a message of each, which costs ten times this."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
@@ -23,16 +24,17 @@ from protocol.session import RequestRef
 
 _OFFSETS_A_PIECE = 5_000
 _OFFSETS_A_US = 10
-"""Offsets read in a microsecond; a member takes one, and each topic of its assignment."""
+"""Offsets read in a microsecond; a member of a client-balanced or server-driven group takes one, and each topic."""
 Decode = Callable[[bytes], Collection[str]]
 _DECODERS: Final[Mapping[str, Decode]] = {
     PROTOCOL_TYPE: decode_assigned_topics,
     streams_protocol.PROTOCOL_TYPE: streams_protocol.decode_streams_assignment,
 }
 """Readers of assignments by protocol type; those of other types cannot be read."""
-_MEMBERS_A_PIECE = 20
-_MOST_REMEMBERED, _MOST_REMEMBERED_BYTES = 2_048, 1_024
-"""Pieces whose topics are remembered, and the size of their largest assignment: they change with a rebalance alone."""
+_MEMBERS_A_PIECE, _BYTES_A_US = 20, 40
+"""Members whose assignments are decoded in one piece, and bytes of them decoded in a microsecond."""
+_MOST_REMEMBERED, _MOST_REMEMBERED_BYTES = 2_048, 4_096
+"""Pieces whose topics are remembered, and bytes of the largest: they change with a rebalance alone."""
 _assignment = attrgetter("assignment")
 
 
@@ -69,7 +71,7 @@ def _listing(core: Core, message: ListGroupOffsets) -> Work:
     return Served(ListGroupOffsetsReply(tuple(found)), awaited)
 
 
-def _assigned_topics(group: Group) -> Iterator[tuple[int, set[str]]]:
+def _assigned_topics(group: Group) -> Iterator[tuple[int, AbstractSet[str]]]:
     """Yield the topics of some members' assignments, or those that a client-balanced group is configured with, and the
     cost of finding them."""
     if (consumer := group.serving_consumer) is not None:
@@ -83,18 +85,18 @@ def _assigned_topics(group: Group) -> Iterator[tuple[int, set[str]]]:
         assignments = list(map(_assignment, group.classic.members.values()))
         for start in range(0, len(assignments), _MEMBERS_A_PIECE):
             some = tuple(assignments[start : start + _MEMBERS_A_PIECE])
-            is_small = max(map(len, some)) <= _MOST_REMEMBERED_BYTES
-            found = (_remembered if is_small else _decoded)(decode, some)
-            yield len(found) + len(some), found
+            size = sum(map(len, some))
+            topics = (_remembered if size <= _MOST_REMEMBERED_BYTES else _decoded)(decode, some)
+            yield len(some) + size // _BYTES_A_US, topics
 
 
-def _decoded(decode: Decode, assignments: Iterable[bytes]) -> set[str]:
+def _decoded(decode: Decode, assignments: Iterable[bytes]) -> frozenset[str]:
     """Decode the topics of assignments; none of an invalid one, since a leader may write what it likes."""
     found: set[str] = set()
     for one in assignments:
         with suppress(ProtocolViolation):
             found |= set(decode(one))
-    return found
+    return frozenset(found)
 
 
 _remembered = lru_cache(_MOST_REMEMBERED)(_decoded)

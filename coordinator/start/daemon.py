@@ -103,8 +103,7 @@ async def _admitted(config: Config, beside: Supervisor, unguarded: UnguardedList
     """Return the configuration with the listeners that the cluster permits. Raises ConfigError if its nodes do not
     permit this one; a cluster that does not answer is not waited for."""
     has_authorizer = await beside.has_authorizer()
-    if has_authorizer is not None:
-        await check_log(config, beside)
+    await check_log(config, beside, is_reached=has_authorizer is not None)
     return unguarded.permitted(has_authorizer)
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.edges.musterd import Daemon
 
-_CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -28,7 +28,7 @@ SERIOUS = ("serious", "critical")
 GROUP = "/console/group?id="
 NEEDS_CHROMIUM = [
     pytest.mark.timeout(600),
-    pytest.mark.skipif(_CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
 ]
 
 
@@ -36,7 +36,7 @@ NEEDS_CHROMIUM = [
 def launched() -> Iterator[Browser]:
     """Launch the browser."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS, timeout=LIMIT_MS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS, timeout=LIMIT_MS)
         yield browser
         browser.close()
 

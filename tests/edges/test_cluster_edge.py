@@ -148,16 +148,16 @@ async def test_a_node_that_has_left_goes_on_answering_clients_that_it_refused(mo
 
 async def test_a_second_node_of_an_id_leaves_the_group_before_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next rebalance of the others does not wait for the end of its session; it has no clients to wait for."""
-    monkeypatch.setattr("coordinator.gateway.io.cluster.cluster_edge._REDIRECTS_S", 10 * _PATIENCE_S)
     async with fake_kafka() as kafka, nodes(kafka, 1):
         again = Staged(kafka, 1, ClusterLogSettings(session_ms=6_000))
         async with asyncio.timeout(_PATIENCE_S):
-            with pytest.raises(ConfigError, match=r"node\.id 1 is that of a musterd which lives"):
-                await again.edge.start(again.view)
+            with monkeypatch.context() as patched:
+                patched.setattr("coordinator.gateway.io.cluster.cluster_edge._REDIRECTS_S", 10 * _PATIENCE_S)
+                with pytest.raises(ConfigError, match=r"node\.id 1 is that of a musterd which lives"):
+                    await again.edge.start(again.view)
         assert len(kafka.all_asked(LeaveGroup)) == 1
         await again.edge.stop()
         again.node.stop()
-        monkeypatch.undo()
 
 
 async def test_the_next_process_of_a_killed_node_ends_its_membership(
@@ -337,16 +337,30 @@ async def test_an_error_is_no_number_of_members(error: ErrorCode) -> None:
 async def test_a_start_goes_on_if_nobody_knows_whether_nodes_share_the_clusters_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coordinator.gateway.io.cluster.nodes_members._PATIENCE_S", 0.1)
     async with fake_kafka(brokers=1) as kafka:
         link = link_to(kafka)
         with capture_logs() as logs:
             await check_no_nodes(Config(data_dir="unused"), link)
             assert not logs
+            monkeypatch.setattr("coordinator.gateway.io.cluster.nodes_members._PATIENCE_S", 0.1)
             kafka.silent.add(1)
             await check_no_nodes(Config(data_dir="unused"), link)
         await link.stop()
         assert [entry["why"] for entry in logs] == ["no broker answers in time"]
+
+
+async def test_a_start_says_why_it_does_not_know_whether_nodes_share_the_clusters_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.nodes_members._PATIENCE_S", 0.5)
+    async with fake_kafka(brokers=1) as kafka:
+        kafka.make_topic(OFFSETS_LOG_TOPIC, SHARDS)
+        kafka.finds = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        link = link_to(kafka)
+        with capture_logs() as logs:
+            await check_no_nodes(Config(data_dir="unused"), link)
+        await link.stop()
+        assert ["COORDINATOR_NOT_AVAILABLE" in entry["why"] for entry in logs] == [True]
 
 
 async def test_a_start_waits_for_a_cluster_that_cannot_be_reached_and_says_so() -> None:

@@ -36,6 +36,10 @@ from tests.node.node_rig import WALL_MS, NodeRig
 RECORDS = 5
 
 
+async def no_rest() -> None:
+    """Serve nothing else meanwhile."""
+
+
 class GroupOffsetsRig(NodeRig):
     """A node with the topics orders and returns, of four partitions; the first of orders has records."""
 
@@ -108,17 +112,37 @@ def test_sums_are_those_of_the_lines_that_a_group_page_shows(member: Callable[[G
     member(rig)
     queries = Queries(rig.ask_for_page)
 
-    async def rest() -> None:
-        raise AssertionError("few offsets are summed in one go")
-
     async def both() -> tuple[dict[str, GroupTotal], int]:
         group = await queries.group("g")
-        totals = await group_totals(queries, ["absent", "g"], rest)
+        totals = await group_totals(queries, ["absent", "g"], no_rest)
         return totals, sum(one.lag or 0 for one in await queries.lags(group))
 
     totals, lag = asyncio.run(both())
     assert totals == {"g": GroupTotal(members=1, partitions=8, lag=RECORDS)}
     assert lag == RECORDS
+
+
+def test_sums_of_many_groups_let_others_be_served_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.http.lag.totals._OFFSETS_A_GO", 40)
+    rig = GroupOffsetsRig()
+    groups = [f"g{number}" for number in range(45)]
+    for number, group_id in enumerate(groups):
+        if number % 9:
+            rig.commit(group_id, "orders", number % 3, 0, 0, 0)
+        else:
+            rig.commit(group_id, "orders", 7)  # beyond the end; three partitions without a commit
+    pauses = 0
+
+    async def rest() -> None:
+        nonlocal pauses
+        pauses += 1
+
+    totals = asyncio.run(group_totals(Queries(rig.ask_for_page), groups, rest))
+    wanted = {
+        group_id: GroupTotal(0, 4, RECORDS - number % 3 if number % 9 else 0) for number, group_id in enumerate(groups)
+    }
+    assert totals == wanted
+    assert pauses == 45 * 4 // 40
 
 
 def test_committed_offsets_are_told_by_topic_and_partition() -> None:

@@ -18,13 +18,14 @@ from protocol.record_batch import (
     CorruptBatch,
     Record,
     decode_batch,
+    empty_batch,
     encode_batch,
     read_header,
 )
 from protocol.record_writing import varint
 from pyspark_muster import decode as decode_module
 from pyspark_muster import source
-from pyspark_muster.decode import SCHEMA, WITH_HEADERS, decode_range
+from pyspark_muster.decode import LEAST_RUN, SCHEMA, WITH_HEADERS, decode_range
 from tests.enumerations import share_of
 
 FIELDS = st.none() | st.binary(max_size=300)
@@ -97,13 +98,15 @@ def test_only_the_range_asked_for_comes_out(
 
 
 @settings(deadline=None, max_examples=share_of(300))
-@given(PAIRS, st.lists(PAIRS, max_size=2), st.booleans(), st.data())
+@given(PAIRS, st.integers(1, 60), st.lists(PAIRS, max_size=2), st.booleans(), st.data())
 def test_bytes_that_are_no_records_are_refused_and_never_read_beyond(
     pairs: list[tuple[bytes | None, bytes | None]],
+    times: int,
     others: list[list[tuple[bytes | None, bytes | None]]],
     together: bool,
     data: st.DataObject,
 ) -> None:
+    pairs = pairs * times
     batch = bytearray(encode_batch(pairs, timestamp_ms=0))
     for _ in range(3):
         batch[data.draw(st.integers(HEADER_BYTES, len(batch) - 1))] = data.draw(st.integers(0, 255))
@@ -133,11 +136,25 @@ def test_runs_of_equally_long_records_are_found_as_single_ones_are(runs: list[tu
     pairs = [(None, bytes(size)) for count, size in runs for _ in range(count)]
     one, two = encode_batch(pairs, timestamp_ms=1), encode_batch(pairs, timestamp_ms=2, base_offset=len(pairs))
     expected = decode_batch(one) + decode_batch(two)
+    assert LEAST_RUN < 150
     with records_found(together=False):
         assert plain(rows([one, two])) == as_rows(expected)
         longer = with_attributes(one, 0, one[HEADER_BYTES:] + b"\0")
         with pytest.raises(CorruptBatch, match="batch at 0: its records do not end where it ends"):
             rows([longer, two])
+
+
+@pytest.mark.parametrize("others", [[], [encode_batch([(None, b"a")] * 100, timestamp_ms=0, base_offset=9)]])
+def test_batches_whose_records_were_all_compacted_away_are_stepped_over(others: list[bytes]) -> None:
+    assert len(rows([empty_batch(0, 4), *others, empty_batch(200, 204)])) == 100 * len(others)
+
+
+def test_a_length_of_too_many_bytes_is_refused_at_once() -> None:
+    batch = encode_batch([(None, b"a" * 60)] * 100, timestamp_ms=0)
+    for size in (9, 10, 2_000_000):
+        endless = with_attributes(batch, 0, b"\x80" * (size - 1) + b"\x7e" + batch[HEADER_BYTES:])
+        with records_found(together=False), pytest.raises(CorruptBatch, match="more than 5 bytes"):
+            rows([endless])
 
 
 def test_many_small_batches_of_different_lengths_are_found_together() -> None:

@@ -13,7 +13,7 @@ from diagnosis.assignments import Key
 from protocol.messages.offsets import GroupOffsets
 
 _GROUPS_A_REQUEST: Final = 20
-"""The node reads their offsets in slices of its own."""
+"""Groups whose offsets are requested at once; the node reads them in slices of its own."""
 _OFFSETS_A_GO: Final = 5_000
 """Offsets summed before the loop serves others."""
 
@@ -39,15 +39,16 @@ class TopicEnds(msgspec.Struct, frozen=True):
         )
 
     def behind(self, committed: Mapping[int, int]) -> list[int] | None:
-        """Return the distance of each commit from its end, in C alone; None if not all ends of the
-        topic are current, or a partition has no commit."""
+        """Return the lag of each commit, in C alone; None if not all ends of the topic are current, or a partition has
+        no commit."""
         current = self.current
         if not committed or len(committed) != len(current) or len(current) != len(self.ends):
             return None
         try:
-            return list(map(sub, current.values(), map(committed.__getitem__, current)))
+            found = list(map(sub, current.values(), map(committed.__getitem__, current)))
         except KeyError:
             return None
+        return found if min(found) >= 0 else [max(one, 0) for one in found]
 
 
 class GroupTotal(msgspec.Struct, frozen=True):
@@ -59,25 +60,37 @@ class GroupTotal(msgspec.Struct, frozen=True):
     end_age_ms: int | None = None
 
 
+class _Pace:
+    """Lets the loop serve other requests after each `_OFFSETS_A_GO` offsets."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest, self._summed = rest, 0
+
+    async def summed(self, offsets: int) -> None:
+        self._summed += offsets
+        if self._summed >= _OFFSETS_A_GO:
+            self._summed = 0
+            await self._rest()
+
+
 async def group_totals(queries: Queries, group_ids: Sequence[str], rest: Rest) -> dict[str, GroupTotal]:
     """Return the totals of the groups that still exist, by id. `rest` lets the loop serve other requests."""
     totals: dict[str, GroupTotal] = {}
     known: dict[str, TopicEnds] = {}
+    pace = _Pace(rest)
     for start in range(0, len(group_ids), _GROUPS_A_REQUEST):
-        groups, summed = await queries.group_offsets(group_ids[start : start + _GROUPS_A_REQUEST]), 0
         others: list[GroupOffsets] = []
-        for one in groups:
+        for one in await queries.group_offsets(group_ids[start : start + _GROUPS_A_REQUEST]):
             total = _total_if_current(one, known)
             if total is None:
                 others.append(one)
-                continue
-            totals[one.group_id] = total
-            summed += total.partitions
-            if summed >= _OFFSETS_A_GO:
-                summed = 0
-                await rest()
+            else:
+                totals[one.group_id] = total
+                await pace.summed(total.partitions)
         await _complete(queries, known, others)
-        totals |= {one.group_id: group_total(one, known) for one in others}
+        for one in others:
+            total = totals[one.group_id] = group_total(one, known)
+            await pace.summed(total.partitions)
     return totals
 
 
@@ -103,29 +116,25 @@ async def _complete(queries: Queries, known: dict[str, TopicEnds], groups: Colle
         known[topic].begins[index] = begin
 
 
-def group_total(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal:
-    """Return the sums of the lines of `lags`, for a twentieth of their cost."""
-    return _total_if_current(group, known) or _total_of_each(group, known)
-
-
 def _total_if_current(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal | None:
     """Return the sums of a group if all ends of its topics are known and current, and each partition has a commit."""
     partitions = lag = 0
     for topic, committed in group.topics.items():
-        of_topic = known.get(topic)
-        behind = None if of_topic is None else of_topic.behind(committed)
+        behind = known[topic].behind(committed) if topic in known else None
         if behind is None:
             return None
-        if min(behind) < 0:
-            behind = [max(one, 0) for one in behind]
         partitions, lag = partitions + len(behind), lag + sum(behind)
     return GroupTotal(group.members, partitions, lag)
 
 
-def _total_of_each(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal:
+def group_total(group: GroupOffsets, known: Mapping[str, TopicEnds]) -> GroupTotal:
+    """Return the sums of the lines of `lags`, for a twentieth of their cost."""
     partitions, lag, age_ms, is_known = 0, 0, -1, False
     for topic, committed in group.topics.items():
         of_topic = known[topic]
+        if (behind := of_topic.behind(committed)) is not None:
+            partitions, lag, is_known = partitions + len(behind), lag + sum(behind), True
+            continue
         for index, end in of_topic.ends.items():
             start = committed.get(index)
             # Partitions that the topic does not have are known here only by another group's commit.

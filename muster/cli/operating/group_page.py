@@ -180,8 +180,8 @@ def show_page(standing: GroupStanding, problems: Sequence[GroupProblem], *, is_v
     ]
     if (age := oldest(lines)) is not None:
         facts.append(("Ends", age))
-    if group.log:
-        facts.append(("Shard", f"{group.shard} (log {group.log})"))
+    if group.shard >= 0:
+        facts.append(("Shard", f"{group.shard} (log {group.log})" if group.log else group.shard))
     if group.pending_members:
         facts.append(("Pending ids", group.pending_members))
     show_facts(facts)

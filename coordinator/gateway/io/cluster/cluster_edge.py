@@ -174,10 +174,10 @@ class ClusterEdge:
         await self._tasks.stop()
         if self._member is not None and not self._has_left:
             self._has_left = True
-            has_served = self._member.group.is_placed
+            was_placed = self._member.group.is_placed
             await self._member.leave(self._plan.leaves_within_s)
             await self._notes.drain(_NOTES_TOLD_WITHIN_S)
-            if has_served and self._member.group.has_successors:
+            if was_placed and self._member.group.has_successors:
                 if self._untaken:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._all_taken.wait(), _TAKEN_WITHIN_S)

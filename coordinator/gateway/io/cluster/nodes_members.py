@@ -1,4 +1,4 @@
-"""EDGE: members of the nodes' group, counted by those that do not join it."""
+"""EDGE: counts the members of the nodes' group, for a node or a command outside of it."""
 
 import asyncio
 import time
@@ -55,15 +55,21 @@ async def check_no_nodes(config: Config, link: ClusterLink) -> None:
             (topic,) = (await link.metadata(OFFSETS_LOG_TOPIC)).topics
             if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return
-            members = await count_members(link, config.upstream_nodes_group, _PATIENCE_S)
+            members = await count_members(link, config.upstream_nodes_group, _PATIENCE_S / 2)
+            if topic.error_code is not ErrorCode.NONE and not members:
+                raise RequestFailed(f"topic {OFFSETS_LOG_TOPIC}: {topic.error_code.name}")
     except (RequestFailed, TimeoutError) as failed:
-        why = str(failed) or "no broker answers in time"
-        log.warning("unknown whether other nodes serve this cluster from its own log", why=why)
+        warn_unknown(str(failed) or "no broker answers in time")
         return
     if members:
         raise ConfigError(
             f"offsets.log = local: {counted(members, 'node')} of the group {config.upstream_nodes_group} already "
-            f"serve this cluster from its log {OFFSETS_LOG_TOPIC}: set offsets.log=cluster here too, or stop them. "
-            "One that was killed counts until its session has ended"
+            f"serve this cluster from its log {OFFSETS_LOG_TOPIC}: start this one with offsets.log=cluster and a data "
+            "folder of its own, or stop them. One that was killed counts until its session has ended"
         )
     log.warning("the cluster has a log of offsets that offsets.log=local does not read", topic=OFFSETS_LOG_TOPIC)
+
+
+def warn_unknown(why: str) -> None:
+    """Log that a node with a log of its own starts without the check."""
+    log.warning("unknown whether other nodes serve this cluster from its own log", why=why)
