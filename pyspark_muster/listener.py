@@ -1,9 +1,12 @@
 """The driver's side: a listener that tells the reader of each query when a batch is finished."""
 
+import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -14,39 +17,65 @@ from pyspark_muster.reports import reports
 _MOST_HOSTS = 10
 
 
-class _Guard(StreamingQueryListener):
+class _NoEvents:
+    """Does nothing: no batch is finished when a query starts, an idle query's reader serves its group in any case, and
+    Spark itself stops the reader."""
+
+    def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802
+    def onQueryIdle(self, event: Any) -> None: ...  # noqa: N802
+    def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802
+
+
+class _Guard(_NoEvents, StreamingQueryListener):
     """Listener to all queries of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self._session = spark
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: no batch is finished yet."""
+    @property
+    def _jlistener(self) -> Any:
+        """Java's side of the listener. Spark's own converts each progress to Python objects field by field. The end of
+        each Java collection is an exception there, for which 16 classes are looked up in all jars: 100 to 200 ms of
+        processor time a batch."""
+        if not hasattr(self, "_jlistenerobj"):
+            jvm: Any = SparkContext._jvm  # noqa: SLF001  (where Spark's own listener finds it)
+            self._jlistenerobj = jvm.PythonStreamingQueryListenerWrapper(_JavaListener(self.tell))
+        return self._jlistenerobj
 
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        progress = event.progress
-        sources = [{"latestOffset": one.latestOffset, "endOffset": one.endOffset} for one in progress.sources]
-        is_stateful = bool(progress.stateOperators)
-        for report in reports(sources):
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802  (Spark Connect calls this)
+        self.tell(event.progress.json)
+
+    def tell(self, progress_json: str) -> None:
+        """Tell the readers of a query that a batch is finished, from the JSON of its progress."""
+        progress = json.loads(progress_json)
+        for report in reports(progress["sources"]):
             if report["seq"] is not None and "control" in report:
+                is_stateful = bool(progress["stateOperators"])
                 send_finished(report["control"], Finished(report["seq"], is_stateful, self._facts(progress)))
 
-    def _facts(self, progress: Any) -> dict[str, str]:
+    def _facts(self, progress: dict[str, Any]) -> dict[str, str]:
         facts = {
-            "query": progress.name or "(unnamed)",
-            "query id": str(progress.id),
-            "run id": str(progress.runId),
-            "batch": str(progress.batchId),
-            "rows a second": f"{progress.processedRowsPerSecond:.0f}",
+            "query": progress["name"] or "(unnamed)",
+            "query id": progress["id"],
+            "run id": progress["runId"],
+            "batch": str(progress["batchId"]),
+            "rows a second": f"{progress.get('processedRowsPerSecond', 0):.0f}",  # not a number: left out
         }
-        hosts = _executor_hosts(self._spark)
+        hosts = _executor_hosts(self._session)
         return facts | ({"executors": _in_short(hosts)} if hosts else {})
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: readers of idle queries serve their group in any case."""
 
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: Spark itself stops the reader."""
+class _JavaListener(_NoEvents):
+    """Receives the events of a session from Java, by Py4J."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self._tell(event.progress().json())
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
 def _executor_hosts(spark: SparkSession) -> list[str]:

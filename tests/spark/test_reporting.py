@@ -1,6 +1,7 @@
 """Reports of a query to its coordinator, and queries that an operator drains."""
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ from muster import CannotConnect, ErrorCode, Refused
 from protocol.messages.reports import LONGEST_FACT, ReportMember, ReportMemberReply
 from pyspark_muster.control import ControlSocket, Finished, send_finished
 from pyspark_muster.errors import Drained
-from pyspark_muster.listener import _Guard, _in_short
+from pyspark_muster.listener import _Guard, _in_short, _JavaListener
 from pyspark_muster.options import Options
 from pyspark_muster.reporting import Reporter
 from tests.spark.fake_group import FakeGroup
@@ -136,24 +137,32 @@ def drain(query: FakeQuery) -> None:
     told.is_draining = True
 
 
-def test_the_driver_tells_what_it_knows_of_the_query() -> None:
+def by_java(guard: _Guard, progress: str) -> None:
+    _JavaListener(guard.tell).onQueryProgress(SimpleNamespace(progress=lambda: SimpleNamespace(json=lambda: progress)))
+
+
+def by_connect(guard: _Guard, progress: str) -> None:
+    guard.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(json=progress)))
+
+
+@pytest.mark.parametrize("happen", [by_java, by_connect])
+def test_the_driver_tells_what_it_knows_of_the_query(happen: Callable[[_Guard, str], None]) -> None:
     control = ControlSocket()
     report = {"state": "reading", "member": "m", "control": str(control.path)}
-    source = SimpleNamespace(latestOffset=json.dumps(report), endOffset='{"seq": 4, "ranges": {}}')
-    progress = SimpleNamespace(
-        sources=[source],
-        stateOperators=[],
-        name="orders",
-        id="1-2",
-        runId="3-4",
-        batchId=7,
-        processedRowsPerSecond=1234.5,
-    )
+    progress = {
+        "sources": [{"latestOffset": report, "endOffset": {"seq": 4, "ranges": {}}}],
+        "stateOperators": [],
+        "name": "orders",
+        "id": "1-2",
+        "runId": "3-4",
+        "batchId": 7,
+        "processedRowsPerSecond": 1234.5,
+    }
     infos = [SimpleNamespace(host=lambda host=host: host) for host in ("b", "a", "a")]
     tracker = SimpleNamespace(getExecutorInfos=lambda: infos)
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(statusTracker=lambda: tracker)))
     try:
-        _Guard(spark).onQueryProgress(SimpleNamespace(progress=progress))
+        happen(_Guard(spark), json.dumps(progress))
         heard = control.receive(5)
     finally:
         control.close()
