@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -68,14 +69,14 @@ class _Guard(_NoEvents, StreamingQueryListener):
 class _JavaListener(_NoEvents):
     """Receives the events of a session from Java, by Py4J."""
 
+    Java = SimpleNamespace(implements=("org.apache.spark.sql.streaming.PythonStreamingQueryListener",))
+    """The interface, where Py4J looks for it."""
+
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self._tell(event.progress().json())
-
-    class Java:
-        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
 def _executor_hosts(spark: SparkSession) -> list[str]:

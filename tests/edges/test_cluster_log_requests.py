@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
+import pytest
+
 from coordinator.cluster_log.effects import AskProducerId, ReadLog, WriteBatch
 from coordinator.cluster_log.entries import claim_batch
 from coordinator.cluster_log.events import BatchAnswered, LogRead, ProducerIdAnswered, ShardEvent
@@ -11,6 +13,7 @@ from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC
 from coordinator.gateway.io.broker_client import BrokerClient
 from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.cluster.log_requests import LogRequests
+from coordinator.gateway.io.cluster.member import boot_ms
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, Produce
 from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
@@ -139,6 +142,19 @@ async def test_a_slow_shard_alone_holds_nobody_up() -> None:
 def _only(message: object) -> list[int]:
     assert isinstance(message, Produce)
     return [part.index for topic in message.topic_data for part in topic.partition_data]
+
+
+async def test_a_batch_of_a_process_that_was_suspended_since_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its leader may have forgotten the producer, and another node may own the shard by then."""
+    asleep_ms = 0
+    monkeypatch.setattr("coordinator.gateway.io.cluster.log_requests.boot_ms", lambda: boot_ms() + asleep_ms)
+    async with shards() as (kafka, some):
+        some.write(0, producer_id=8)
+        asleep_ms = 24 * 3_600_000  # before the loop has run what sends it
+        some.write(1, producer_id=9)
+        told = await some.told(0, 1)
+        assert [one.error for one in told if isinstance(one, BatchAnswered)] == [None, ErrorCode.NONE]
+        assert _written(kafka) == [(1, [1])]
 
 
 async def test_a_shard_whose_leader_moved_is_told_so_and_finds_the_next() -> None:

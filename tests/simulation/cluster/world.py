@@ -73,6 +73,8 @@ class ClusterWorld:
         self._acknowledged: list[dict[str, list[tuple[int, int]]]] = [{} for _ in range(SHARDS)]
         """By shard and key, in the order of acknowledgements: the claim and the value, ever larger ones only."""
         self._shown: dict[str, int] = {}
+        self._late: list[set[int]] = [set() for _ in range(SHARDS)]
+        """By shard, the offsets of stale records that were taken because the leader had forgotten their producer."""
         self._strays: set[tuple[int, int]] = set()
         """Shards and claims behind which an owner wrote whom they did not fence."""
         self._cuts: list[tuple[SimNode, str, int]] = []
@@ -104,12 +106,14 @@ class ClusterWorld:
         self.counts[what] += 1
 
     def run(self) -> Counter[str]:
-        """Run faults, then a quiet; raises `Broken`."""
+        """Run faults, then a quiet, or until the protocol's limits are met; raises `Broken`."""
         try:
             self._run_until(FAULTS_MS)
             self._calm()
             self._run_until(FAULTS_MS + QUIET_MS)
             self._must_have_settled()
+        except LimitMet:
+            self.mark("records cleaned away under a late batch that nobody repaired")
         except (Broken, AssertionError) as broken:
             raise Broken(f"seed {self.seed}, {self.now_ms} ms: {broken}") from broken
         return self.counts
@@ -226,6 +230,7 @@ class ClusterWorld:
         self.mark("stale records taken")
         # The guarantee has limits: a leader that forgets what it must not, a batch as old as its memory.
         if self._partitions[shard].was_forgetful or self.now_ms - decided_ms >= MEMORY_MS // 2:
+            self._late[shard].update(one.offset for one in stale)
             return
         is_of_writer = claim is not None and claim.producer[0] == batch.producer[0]
         if is_of_writer or any(node.shards[shard].tag == newest for node in self._nodes):
@@ -270,7 +275,16 @@ class ClusterWorld:
         for key, known in self._acknowledged[shard].items():
             value = max((value for tag, value in known if tag < node.shards[shard].tag), default=0)
             if numbers.get(key, 0) < value:
+                self._must_have_been_repaired(shard, key)
                 raise Broken(f"{node.name} replayed {numbers.get(key, 0)} of {key}, and {value} was acknowledged")
+
+    def _must_have_been_repaired(self, shard: int, key: str) -> None:
+        """Raise `LimitMet` if the cleaner has kept a late batch's record only: no node was there to repair it
+        within the cleaner's lag (docs/spec/shared-log.md#Limits)."""
+        kept = [one for batch in self._partitions[shard].batches for one in batch.entries if one.offset in batch.kept]
+        newest = max((one.offset for one in kept if one.key == key.encode()), default=-1)
+        if newest in self._late[shard] and sum(one.key == key.encode() for one in kept) == 1:
+            raise LimitMet
 
     def written(self, node: SimNode, shard: int, key: str, value: int) -> None:
         self.mark("writes acknowledged")
@@ -484,6 +498,10 @@ class ClusterWorld:
             if found.get(name, 0) < most:
                 raise Broken(f"{name} is {found.get(name)} in the log, and {most} was acknowledged")
         self.counts["records in the end"] += sum(len(entries) for _, entries in entries_of(data))
+
+
+class LimitMet(Exception):
+    """Raised to end a world in which something happened that the protocol does not withstand, and says so."""
 
 
 class Client:

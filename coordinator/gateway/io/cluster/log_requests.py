@@ -12,6 +12,7 @@ from coordinator.gateway.io.broker_clients import BrokerClients
 from coordinator.gateway.io.cluster.broker_queues import BrokerQueues
 from coordinator.gateway.io.cluster.leaders import MOVED, PartitionLeaders
 from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink
+from coordinator.gateway.io.cluster.member import boot_ms
 from coordinator.gateway.io.cluster.producer_ids import ProducerIds
 from coordinator.gateway.io.tasks import Tasks
 from protocol.errors import ErrorCode
@@ -33,6 +34,9 @@ _REPLICATED_WITHIN_MS = 1_500
 _WRITE_TIMEOUT_S = _REPLICATED_WITHIN_MS / 1_000 + 1.0
 _MOST_WRITTEN_BYTES = 16 << 20
 """Largest size of one Produce; a broker refuses requests above its `socket.request.max.bytes`, 100 MiB."""
+_OLDEST_WRITE_MS = 60_000
+"""Age at which a batch is not sent any more: its process was suspended. A leader that has forgotten the producer since
+(a day) would take it, whoever owns the shard by then (docs/spec/shared-log.md#Limits)."""
 _READ_BYTES, _MOST_READ_BYTES = 512 << 10, 16 << 20
 """Largest sizes of a partition's records and of a reply. Records are replayed in the step that reads them, in which no
 other request is served."""
@@ -54,6 +58,8 @@ class LogRequests:
         self._alone: dict[int, BrokerClients] = {}
         """Connections of slow shards, one each: a broker answers no later request of a connection while a write waits
         for replicas."""
+        self._decided_ms: dict[int, tuple[int, int]] = {}
+        """Number of each shard's last write, and the boot time at which the shard decided on it."""
         self._writes = BrokerQueues(self._write_together, self._tasks)
         self._reads = BrokerQueues(self._read_together, self._tasks)
 
@@ -62,6 +68,8 @@ class LogRequests:
         if isinstance(request, AskProducerId):
             self._tasks.start(self._ask_producer_id(request))
             return
+        if isinstance(request, WriteBatch):
+            self._decided_ms[request.shard] = request.number, boot_ms()
         leader = self._leaders.of(request.shard)
         if leader is None:
             self._tasks.start(self._answer_unsent(request))
@@ -99,16 +107,17 @@ class LogRequests:
 
     async def _write(self, clients: BrokerClients, leader: HostPort, writes: list[WriteBatch]) -> ErrorCode | None:
         """Write the batches; return the error of the last."""
-        partitions = tuple(ProducePartition(one.shard, one.batch) for one in writes)
-        message = Produce((ProduceTopic(self._topic, partitions),), -1, _REPLICATED_WITHIN_MS)
         found: dict[int, ProducePartitionReply] = {}
         try:
-            reply = await (await clients.get(leader)).ask(message, _WRITE_TIMEOUT_S)
+            client = await clients.get(leader)
+            partitions = tuple(ProducePartition(one.shard, one.batch) for one in writes if self._is_recent(one))
+            if partitions:
+                message = Produce((ProduceTopic(self._topic, partitions),), -1, _REPLICATED_WITHIN_MS)
+                reply = await client.ask(message, _WRITE_TIMEOUT_S)
+                assert isinstance(reply, ProduceReply)
+                found = {one.index: one for topic in reply.responses for one in topic.partition_responses}
         except RequestFailed:
             pass
-        else:
-            assert isinstance(reply, ProduceReply)
-            found = {one.index: one for topic in reply.responses for one in topic.partition_responses}
         error: ErrorCode | None = None
         for write in writes:
             part = found.get(write.shard)
@@ -116,6 +125,10 @@ class LogRequests:
             self._doubt_leader_after(error)
             self._answer(write.shard, BatchAnswered(write.number, error, -1 if part is None else part.base_offset))
         return error
+
+    def _is_recent(self, write: WriteBatch) -> bool:
+        number, decided_ms = self._decided_ms[write.shard]
+        return number == write.number and boot_ms() - decided_ms < _OLDEST_WRITE_MS
 
     def _doubt_leader_after(self, error: ErrorCode | None) -> None:
         if error in MOVED:
