@@ -49,14 +49,15 @@ class _Guard(_NoEvents, StreamingQueryListener):
     def tell(self, progress_json: str) -> None:
         """Tell the readers of a query that a batch is finished, from the JSON of its progress."""
         progress = json.loads(progress_json)
-        for report in reports(progress["sources"]):
+        sources = [{name: one.get(name) for name in ("latestOffset", "endOffset")} for one in progress["sources"]]
+        for report in reports(sources):
             if report["seq"] is not None and "control" in report:
-                is_stateful = bool(progress["stateOperators"])
+                is_stateful = bool(progress.get("stateOperators"))
                 send_finished(report["control"], Finished(report["seq"], is_stateful, self._facts(progress)))
 
     def _facts(self, progress: dict[str, Any]) -> dict[str, str]:
         facts = {
-            "query": progress["name"] or "(unnamed)",
+            "query": progress.get("name") or "(unnamed)",
             "query id": progress["id"],
             "run id": progress["runId"],
             "batch": str(progress["batchId"]),

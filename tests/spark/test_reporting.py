@@ -150,7 +150,7 @@ def test_the_driver_tells_what_it_knows_of_the_query(happen: Callable[[_Guard, s
     control = ControlSocket()
     report = {"state": "reading", "member": "m", "control": str(control.path)}
     progress = {
-        "sources": [{"latestOffset": report, "endOffset": {"seq": 4, "ranges": {}}}],
+        "sources": [{"endOffset": 17}, {"latestOffset": report, "endOffset": {"seq": 4, "ranges": {}}}],
         "stateOperators": [],
         "name": "orders",
         "id": "1-2",
