@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 import structlog
 
@@ -16,6 +17,7 @@ from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from protocol.words import counted
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 _PAUSE_S: Final = 0.2
 _PATIENCE_S: Final = 5.0
@@ -37,14 +39,21 @@ async def count_members(link: ClusterLink, group: str, patience_s: float) -> int
 
 async def _describe(link: ClusterLink, group: str) -> tuple[ErrorCode, int]:
     found = await link.ask(FindCoordinator((group,)), FindCoordinatorReply)
-    coordinator = found.coordinators[0]
+    coordinator = _only(found.coordinators)
     if coordinator.error_code is not ErrorCode.NONE:
         return coordinator.error_code, 0
     address = coordinator.host, coordinator.port
     reply = await link.ask_at(address, DescribeGroups((group,), absent_is_error=False), DescribeGroupsReply)
-    described = reply.groups[0]
+    described = _only(reply.groups)
     is_absent = described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if is_absent else described.error_code, len(described.members)
+
+
+def _only(answers: Sequence[T]) -> T:
+    """Return the answer about the one thing that was asked. Raises RequestFailed if a broker answers otherwise."""
+    if len(answers) != 1:
+        raise RequestFailed(f"a broker gave {len(answers)} answers to one question")
+    return answers[0]
 
 
 async def check_no_nodes(config: Config, link: ClusterLink) -> None:
@@ -52,7 +61,7 @@ async def check_no_nodes(config: Config, link: ClusterLink) -> None:
     ConfigError if nodes serve from it."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            (topic,) = (await link.metadata(OFFSETS_LOG_TOPIC)).topics
+            topic = _only((await link.metadata(OFFSETS_LOG_TOPIC)).topics)
             if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return
             members = await count_members(link, config.upstream_nodes_group, _PATIENCE_S / 2)
