@@ -12,8 +12,8 @@ from coordinator.http.watch import Rest
 from diagnosis.assignments import Key
 from protocol.messages.offsets import GroupOffsets
 
-_GROUPS_A_REQUEST: Final = 20
-"""Groups whose offsets are requested at once; the node reads them in slices of its own."""
+_GROUPS_A_REQUEST: Final = 10
+"""Groups whose offsets are requested at once: a heartbeat waits for one such request."""
 _OFFSETS_A_GO: Final = 5_000
 """Offsets summed before the loop serves others."""
 
