@@ -281,9 +281,11 @@ class ClusterWorld:
     def _must_have_been_repaired(self, shard: int, key: str) -> None:
         """Raise `LimitMet` if the cleaner has kept a late batch's record only: no node was there to repair it
         within the cleaner's lag (docs/spec/shared-log.md#Limits)."""
-        kept = [one for batch in self._partitions[shard].batches for one in batch.entries if one.offset in batch.kept]
-        newest = max((one.offset for one in kept if one.key == key.encode()), default=-1)
-        if newest in self._late[shard] and sum(one.key == key.encode() for one in kept) == 1:
+        batches = self._partitions[shard].batches
+        kept = [
+            one for batch in batches for one in batch.entries if one.offset in batch.kept and one.key == key.encode()
+        ]
+        if len(kept) == 1 and kept[0].offset in self._late[shard]:
             raise LimitMet
 
     def written(self, node: SimNode, shard: int, key: str, value: int) -> None:

@@ -127,6 +127,7 @@ class LogRequests:
         return error
 
     def _is_recent(self, write: WriteBatch) -> bool:
+        """Return whether the shard has decided on the write lately, and on no other since."""
         number, decided_ms = self._decided_ms[write.shard]
         return number == write.number and boot_ms() - decided_ms < _OLDEST_WRITE_MS
 
