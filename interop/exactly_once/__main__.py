@@ -23,12 +23,15 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=2, help="musterd in front of it")
     parser.add_argument("--kills", type=int, default=6, help="of nodes, in turn; each second one of a program, too")
     parser.add_argument("--etl-records", type=int, default=20_000, help="records of TestTxnEtl")
+    parser.add_argument(
+        "--compare", action="store_true", help="TestTxnEtl through the brokers themselves too, killed alike; not judged"
+    )
     add_keep(parser)
     given = parser.parse_args()
     if unknown := set(given.programs) - set(PROGRAMS):
         parser.error(f"no such program: {', '.join(sorted(unknown))}")
     chosen = tuple(given.programs) or PROGRAMS
-    plan = Plan(chosen, given.brokers, given.nodes, given.kills, given.etl_records)
+    plan = Plan(chosen, given.brokers, given.nodes, given.kills, given.etl_records, given.compare)
 
     def play(work: Path) -> list[str]:
         return run(work, plan)

@@ -10,18 +10,18 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.builds import NotHere
-from interop import builds, catalogue, franz_go
-from interop.cluster_nodes import NODES_GROUP, node, node_behind_a_balancer
+from interop import builds, catalogue
+from interop.cluster_nodes import NODES_GROUP, node
 from interop.committed import committed_records, reading
+from interop.exactly_once.etl import ETL, etl_through_brokers, etl_through_nodes
 from interop.exactly_once.judge import of_copies, of_counts
+from interop.exactly_once.killer import Killer
 from interop.exactly_once.workers import Worker
 from interop.kafka_cluster import Cluster, kafka_cluster
 from interop.processes import Program, missing
 from interop.server import Musterd
 
 TOPIC, PARTITIONS, EACH = "numbers", 4, 2
-ETL = "TestTxnEtl"
-"""franz-go's own test, which brings its own records."""
 _JUDGES: Mapping[str, Callable[[list[str], int], list[str]]] = {
     "java": of_copies,
     "confluent-kafka": of_copies,
@@ -30,21 +30,19 @@ _JUDGES: Mapping[str, Callable[[list[str], int], list[str]]] = {
 }
 PROGRAMS = (*_JUDGES, ETL)
 _PATIENCE_S = 180.0
-_AWAY_S = 3.0
-"""Time for which a killed node stays away; every third for longer than a session of the nodes."""
-_LONG_AWAY_S = 10.0
 _PAUSE_MS = "250"
-_ETL_PAUSE_S = 8.0
-"""Time between two kills during TestTxnEtl."""
 _EVENTS = ("committed", "aborted", "anew", "ended by itself")
 
 
 class Plan(NamedTuple):
+    """Programs and numbers of a run. `compare`: TestTxnEtl through the brokers themselves, too."""
+
     programs: tuple[str, ...]
     brokers: int
     nodes: int
     kills: int
     etl_records: int
+    compare: bool
 
 
 class TransactionRig:
@@ -54,20 +52,12 @@ class TransactionRig:
         self.failed: list[str] = []
         self.cluster = cluster
         self.nodes = nodes
+        self.killer = Killer(nodes)
         self.work = work
-        self._kills = 0
 
     @property
     def bootstrap(self) -> str:
         return ",".join(one.bootstrap for one in self.nodes)
-
-    def kill_a_node(self) -> None:
-        """Kill the next one, and start it again; each third stays away until others have its shards."""
-        killed = self.nodes[self._kills % len(self.nodes)]
-        self._kills += 1
-        killed.end()
-        time.sleep(_LONG_AWAY_S if self._kills % 3 == 0 else _AWAY_S)
-        killed.start()
 
 
 def run(work: Path, plan: Plan) -> list[str]:
@@ -75,7 +65,7 @@ def run(work: Path, plan: Plan) -> list[str]:
     chosen = [name for name in _JUDGES if name in plan.programs]
     programs = {name: _built(name) for name in (*chosen, "java")} if chosen else {}
     with ExitStack() as stack:
-        cluster = stack.enter_context(kafka_cluster(work, plan.brokers))
+        cluster = stack.enter_context(kafka_cluster(work, plan.brokers, ways=1))
         topics = [TOPIC, *(_target(name) for name in chosen)]
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         for created in admin.create_topics([NewTopic(one, PARTITIONS, plan.brokers) for one in topics]).values():
@@ -90,9 +80,11 @@ def run(work: Path, plan: Plan) -> list[str]:
         for one in nodes:
             one.stop()
         if ETL in plan.programs:
-            _etl(rig, plan)
+            rig.failed += etl_through_nodes(cluster, work, plan.nodes, plan.etl_records, plan.kills)
         heard = cluster.groups() - {NODES_GROUP}
         rig.failed += [f"Kafka's own coordinator has heard of the group {one}" for one in heard]
+        if ETL in plan.programs and plan.compare:
+            etl_through_brokers(cluster, plan.etl_records, plan.kills)
     return rig.failed
 
 
@@ -124,7 +116,7 @@ def _carry(rig: TransactionRig, programs: Mapping[str, Program], chosen: list[st
                 stack.callback(one.kill)
         _until_all_go_on(rig, workers, "a beginning")
         for number in range(kills):
-            rig.kill_a_node()
+            rig.killer.kill_next()
             what = f"kill {number + 1}: a node"
             if number % 2:
                 name = chosen[number // 2 % len(chosen)]
@@ -202,37 +194,3 @@ def _judge(rig: TransactionRig, name: str, count: int, workers: list[Worker]) ->
 def _everything(rig: TransactionRig, name: str) -> list[str]:
     """Return the committed values of a topic now, each partition's in order."""
     return [one.value for one in committed_records(rig.cluster.bootstrap, _target(name), PARTITIONS)]
-
-
-# --- franz-go's own test ---
-
-
-def _etl(rig: TransactionRig, plan: Plan) -> None:
-    """Run TestTxnEtl while nodes are killed. franz-go gives a request up whose connection is refused, and the test
-    counts that as a failure, whoever refuses; so the nodes are behind addresses that stay, and hang up instead."""
-    with ExitStack() as stack:
-        rig.nodes = [
-            stack.enter_context(
-                node_behind_a_balancer(number + 1, rig.cluster.bootstrap, plan.brokers, rig.work / "balanced")
-            )
-            for number in range(plan.nodes)
-        ]
-        with franz_go.Suite(rig.bootstrap, f"^{ETL}$", plan.etl_records, copies=plan.brokers) as suite:
-            kills = _kill_until(rig, plan.kills, lambda: suite.has_ended)
-            outcome = suite.outcome()
-    counts = {how: sum(one[how] for one in outcome.values()) for how in ("PASS", "FAIL", "SKIP")}
-    print(f"{ETL} through {plan.nodes} nodes, {kills} kills: {counts}", flush=True)
-    if kills < min(plan.kills, 1):
-        rig.failed.append(f"{ETL}: it ended before a node was killed")
-    if not counts["PASS"] or counts["FAIL"]:
-        rig.failed.append(f"{ETL}: {counts}")
-
-
-def _kill_until(rig: TransactionRig, most: int, has_ended: Callable[[], bool]) -> int:
-    """Kill one node after the other, `most` of them, until it has ended; how many."""
-    for kills in range(most):
-        time.sleep(_ETL_PAUSE_S)
-        if has_ended():
-            return kills
-        rig.kill_a_node()
-    return most
