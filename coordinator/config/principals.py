@@ -25,6 +25,8 @@ _KEYWORDS: Final = {
 """Keywords of RFC 2253, by OpenSSL's long names."""
 _EMAIL: Final = ("1.2.840.113549.1.9.1", 0x16)
 """Object identifier of an e-mail address, and the type of its value."""
+_MOST_NAME: Final = 500
+"""Characters of a certificate's name that are kept: each note has them."""
 _RULE: Final = re.compile(
     r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))\s*(?:,|$)"
 )
@@ -86,6 +88,13 @@ def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
     return ",".join(
         "+".join(_attribute(name, value) for name, value in relative) for relative in reversed(tuple(subject))
     )
+
+
+def certificate_text(subject: Sequence[Iterable[tuple[str, str]]], serial: str) -> str:
+    """Write which certificate it is: its name, cut, and its serial number, as `ssl` gives them; empty for none."""
+    if not subject and not serial:
+        return ""
+    return f"{distinguished_name(subject)[:_MOST_NAME]} serial={serial}".lstrip()
 
 
 def _attribute(name: str, value: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sortedcontainers import SortedDict
 
@@ -58,6 +58,16 @@ HTTP = "http"
 """Dialect of connections from inside the process that stand for logins over HTTP; they speak the native protocol."""
 NEVER_MS = 2**62
 """End of a login that does not expire."""
+
+
+class HttpCaller(NamedTuple):
+    """Sender of a request over HTTP: its principal, empty without a login, its certificate, empty without one, and the
+    decisions on it."""
+
+    principal: str
+    host: str
+    certificate: str
+    access: Decisions
 
 
 @dataclass(slots=True)
@@ -178,8 +188,8 @@ class Core:
     waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
     slices: SlicedRequests = field(default_factory=SlicedRequests)
     connections: dict[int, Connection] = field(default_factory=dict)
-    callers: dict[int, Decisions] = field(default_factory=dict)
-    """Decisions on requests from inside the process for which somebody logged in, by the id of the call."""
+    callers: dict[int, HttpCaller] = field(default_factory=dict)
+    """Senders of requests over HTTP that logged in or showed a certificate, by the id of the call."""
     refusals: RefusedRequests = field(default_factory=RefusedRequests)
     reports: MemberReports = field(default_factory=MemberReports)
     timings: Timings = field(default_factory=Timings)
@@ -227,7 +237,13 @@ class Core:
         caller = self.callers.get(ref.number)
         if caller is None:
             return Client("", "/")
-        return Client("http", f"/{caller.host}", listener="http", principal=caller.principal)
+        return Client(
+            "http",
+            f"/{caller.host}",
+            listener="http",
+            principal=caller.principal,
+            certificate=caller.certificate,
+        )
 
     def committer(self, connection: int, message: OffsetCommit | TxnOffsetCommit) -> Committer:
         """Return the sender of a commit: the same object for all commits of a member in a generation."""
@@ -248,7 +264,8 @@ class Core:
     def access_of(self, ref: RequestRef) -> Decisions:
         """Return the decisions on the sender of the request."""
         if ref.connection == INTERNAL:
-            return self.callers.get(ref.number, self.anonymous)
+            caller = self.callers.get(ref.number)
+            return self.anonymous if caller is None else caller.access
         known = self.connections.get(ref.connection)
         return self.anonymous if known is None or known.access is None else known.access
 

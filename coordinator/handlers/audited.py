@@ -56,8 +56,11 @@ Facts = dict[str, Fact]
 def sender(core: Core, ref: RequestRef) -> dict[str, Any]:
     """Return who sent the request, and from where."""
     if ref.connection == INTERNAL:
-        access = core.callers.get(ref.number)
-        return {"listener": "http"} | ({} if access is None else {"principal": access.principal, "host": access.host})
+        caller = core.callers.get(ref.number)
+        if caller is None:
+            return {"listener": "http"}
+        told = {"principal": caller.principal, "host": caller.host, "certificate": caller.certificate}
+        return {"listener": "http"} | told
     known = core.connections.get(ref.connection)
     if known is None:
         return {}

@@ -80,6 +80,7 @@ def with_origins(shard: Shard, reply: OffsetFetchGroupReply) -> OffsetFetchGroup
                     client.client_port,
                     client.principal,
                     repeated_since_ms,
+                    client.certificate,
                 )
             )
         topics.append(replace(topic, origins=tuple(origins)))

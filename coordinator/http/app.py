@@ -27,7 +27,7 @@ from coordinator.http.lag.timed import TimedLags
 from coordinator.http.live.event_pages import EVENTS, EventPages
 from coordinator.http.live.feed import LOOK_EVERY_S, Feed
 from coordinator.http.live.webhooks import Webhooks
-from coordinator.http.logins import METRICS, Authenticator, HttpAuthenticator, logged_in
+from coordinator.http.logins import METRICS, Authenticator, HttpAuthenticator, logged_in, naming_certificates
 from coordinator.http.metrics import exposition
 from coordinator.http.node_pages import INDEX, NODE_ROUTES, NodePages
 from coordinator.http.nodes.all_nodes import ALONE, ANSWER_WITHIN_S, AllNodes, ClusterProblems, NodesPlan
@@ -131,8 +131,11 @@ def make_app(
     lags = TimedLags(queries, history, yield_to_loop)
     console = ConsoleSite(ConsolePages(queries, problems, surgery, what_if, lags, yield_to_loop), authentication)
     middlewares = [problems_as_json(_SHORT, _log_failure), _guarded(Guard(hosts))]
-    if authentication is not None:
-        middlewares.append(logged_in(authentication, console.show_form, METRICS if has_open_metrics else frozenset()))
+    middlewares.append(
+        naming_certificates
+        if authentication is None
+        else logged_in(authentication, console.show_form, METRICS if has_open_metrics else frozenset())
+    )
     app = web.Application(middlewares=middlewares)
     app.on_response_prepare.append(_for_no_other_page)
     rows = _rows(queries, problems, surgery, what_if, lags, console)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from aiohttp import BasicAuth, web
 from aiohttp.typedefs import Handler, Middleware
 
+from coordinator.config.principals import certificate_text
 from coordinator.http.connections import cancelled_once_lost
 from coordinator.http.guard import UNGUARDED, check_proof
 from coordinator.http.queries import Problem
@@ -18,23 +19,29 @@ from protocol.messages.node import HttpLoginReply
 
 _REALM: Final = 'realm="musterd", charset="UTF-8"'
 METRICS: Final = frozenset({"/metrics"})
+OF_NODES: Final = "/v1/nodes/"
+"""Beginning of the paths at which nodes ask each other."""
 OPEN_CONSOLE: Final = frozenset({"/console/login", "/console/assets/{name}"})
 """Routes of the console that are served before a login: the form and its assets."""
 
 
 class Caller(NamedTuple):
-    """Sender of a request: the principal, the host it comes from, and the secret of its session, if it has one."""
+    """Sender of a request: the principal, empty without logins, the host it comes from, the secret of its session, if
+    it has one, and the certificate that it shows, in words."""
 
     principal: str
     host: str
     session: str = ""
+    certificate: str = ""
 
 
 class Authenticator(Protocol):
     """Checks the credentials of requests; answers HttpLoginReply."""
 
-    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
-        """Check a user and a password, or without a user a token."""
+    async def log_in(
+        self, username: str | None, password: str, host: str, *, opens_session: bool = False, certificate: str = ""
+    ) -> Message:
+        """Check a user and a password, or without a user a token. `certificate`: that of the connection."""
 
     async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> Message:
         """Check the secret of a session, or end it."""
@@ -50,7 +57,7 @@ _credentials: ContextVar[str] = ContextVar("credentials", default="")
 
 
 def current_caller() -> Caller | None:
-    """Return the caller of the request that is being served; None without a login."""
+    """Return the caller of the request that is being served; None without a login and a certificate."""
     return _caller.get()
 
 
@@ -88,7 +95,7 @@ class HttpAuthenticator:
         given = request.headers.get("Authorization")
         if given is not None:
             reply = await self._log_in(request, *_read(given), host)
-            return Caller(reply.principal, host, reply.session)
+            return Caller(reply.principal, host, reply.session, certificate_of(request))
         session = request.cookies.get(_cookie_name(request))
         if session is None:
             raise Problem(401, "a login is wanted: Basic, with a user's name and password, or a token (Bearer)")
@@ -96,7 +103,7 @@ class HttpAuthenticator:
         reply = await self._show(session, host)
         if reply.error_code:
             raise Problem(401, "the session has ended: log in again")
-        return Caller(reply.principal, host, session)
+        return Caller(reply.principal, host, session, certificate_of(request))
 
     async def open(self, request: web.Request, answer: web.Response, username: str | None, secret: str) -> None:
         """Log in, and open a session whose cookie goes with the answer. Raises Problem."""
@@ -119,7 +126,8 @@ class HttpAuthenticator:
         if caller is None or not again:
             return True
         username, secret = _read(_credentials.get())
-        reply = await self._in_time(self._authenticator.log_in(username, secret, caller.host))
+        certificate = caller.certificate
+        reply = await self._in_time(self._authenticator.log_in(username, secret, caller.host, certificate=certificate))
         assert isinstance(reply, HttpLoginReply)
         return reply.error_code is not ErrorCode.SASL_AUTHENTICATION_FAILED  # others say nothing about the login
 
@@ -132,7 +140,10 @@ class HttpAuthenticator:
         self, request: web.Request, username: str | None, secret: str, host: str, *, opens_session: bool = False
     ) -> HttpLoginReply:
         with cancelled_once_lost(request):
-            reply = await self._in_time(self._authenticator.log_in(username, secret, host, opens_session=opens_session))
+            certificate = certificate_of(request)
+            reply = await self._in_time(
+                self._authenticator.log_in(username, secret, host, opens_session=opens_session, certificate=certificate)
+            )
         assert isinstance(reply, HttpLoginReply)
         if reply.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             raise Problem(429, "too many logins have failed, or wait; try again later")
@@ -184,6 +195,26 @@ def logged_in(
             _caller.reset(token)
 
     return check
+
+
+@web.middleware
+async def naming_certificates(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Serve requests without a login, in the name of their certificates, if they show some."""
+    certificate = certificate_of(request)
+    if not certificate:
+        return await handler(request)
+    token = _caller.set(Caller("", request.remote or "", certificate=certificate))
+    try:
+        return await handler(request)
+    finally:
+        _caller.reset(token)
+
+
+def certificate_of(request: web.Request) -> str:
+    """Return the certificate that the request's connection shows, in words; empty without one. That of another node,
+    which passes a request on, is not the sender's."""
+    shown = None if request.path.startswith(OF_NODES) else request.get_extra_info("peercert")
+    return certificate_text(shown["subject"], shown["serialNumber"]) if shown else ""
 
 
 def is_loopback(host: str) -> bool:

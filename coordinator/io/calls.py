@@ -17,16 +17,19 @@ class Calls:
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._last_number = 0
 
-    async def ask(self, message: Message, principal: str = "", host: str = "") -> Message:
+    async def ask(self, message: Message, principal: str = "", host: str = "", certificate: str = "") -> Message:
         """Have the node serve a request like any other, and return its reply. `principal`, if any, is the authenticated
-        sender, at `host`."""
-        return await self._call(lambda number: Call(number, message, principal, host))
+        sender, at `host`; `certificate` the one it shows."""
+        return await self._call(lambda number: Call(number, message, principal, host, certificate))
 
-    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+    async def log_in(
+        self, username: str | None, password: str, host: str, *, opens_session: bool = False, certificate: str = ""
+    ) -> Message:
         """Check a user's password, or, without a user, a token; return an HttpLoginReply. If the call is cancelled, the
         password is not checked."""
+        secret = Secret(password)
         return await self._call(
-            lambda number: PasswordGiven(number, username, Secret(password), host, opens_session), PasswordWithdrawn
+            lambda number: PasswordGiven(number, username, secret, host, opens_session, certificate), PasswordWithdrawn
         )
 
     async def show_session(self, secret: str, host: str, *, is_end: bool = False) -> Message:

@@ -2,13 +2,10 @@
 
 from coordinator.accounts.audit import AuditEvent
 from coordinator.clock import Moment
-from coordinator.config.principals import distinguished_name, map_name, parse_rules
+from coordinator.config.principals import certificate_text, distinguished_name, map_name, parse_rules
 from coordinator.core.core import Connection, Core
 from coordinator.node.events import Opened
 from coordinator.node.serving import Serving
-
-_MOST_NAME = 500
-"""Characters of a name that are kept: each note has them."""
 
 
 class CertificatePrincipals:
@@ -25,10 +22,10 @@ class CertificatePrincipals:
         """Set the connection's principal and certificate, if it shows one."""
         if not event.subject and not event.serial:
             return
-        shown = distinguished_name(event.subject)
-        connection.certificate = f"{shown[:_MOST_NAME]} serial={event.serial}".lstrip()
+        connection.certificate = certificate_text(event.subject, event.serial)
         if not event.subject:
             return
+        shown = distinguished_name(event.subject)
         mapped = map_name(self._rules, shown)
         about = {
             "host": event.peer_host,

@@ -78,12 +78,14 @@ class PasswordChecked(Event):
 
 class Call(Event):
     """A request from inside the process (HTTP). It passes the same admission as any; the answer is a
-    `Return` effect. Access rules apply to `principal` at `peer_host`; empty: without a login."""
+    `Return` effect. Access rules apply to `principal` at `peer_host`; empty: without a login. `certificate`: that of
+    who asked, in words."""
 
     call_id: int
     message: Message
     principal: str = ""
     peer_host: str = ""
+    certificate: str = ""
 
 
 class PasswordGiven(Event):
@@ -95,6 +97,7 @@ class PasswordGiven(Event):
     password: Secret
     peer_host: str
     opens_session: bool = False
+    certificate: str = ""
 
 
 class PasswordWithdrawn(Event):

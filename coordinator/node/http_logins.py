@@ -99,7 +99,13 @@ class HttpLogins:
     def _let_in(self, event: PasswordGiven, principal: str, expires_ms: int | None, moment: Moment) -> None:
         self._core.count("logins")
         scheme = "Session" if event.opens_session else "Bearer" if event.username is None else "Basic"
-        about = {"principal": principal, "host": event.peer_host, "listener": "http", "mechanism": scheme}
+        about = {
+            "principal": principal,
+            "host": event.peer_host,
+            "listener": "http",
+            "mechanism": scheme,
+            "certificate": event.certificate,
+        }
         self._core.audit.record(AuditEvent.LOGIN, moment, about)
         reply = HttpLoginReply(principal)
         if event.opens_session:

@@ -11,7 +11,7 @@ from typing import Final
 
 from coordinator.clock import Moment
 from coordinator.core.budget import COST_A_STEP
-from coordinator.core.core import INTERNAL, Connection, Core
+from coordinator.core.core import INTERNAL, Connection, Core, HttpCaller
 from coordinator.core.request_cost import ONE
 from coordinator.handlers.heartbeat import HEARTBEATS, answer_at_once
 from coordinator.handlers.repeated_commit import RepeatedCommits
@@ -136,9 +136,11 @@ class Serving:
     def called(self, event: Call, moment: Moment) -> None:
         """Serve a request from inside the process, as any other."""
         ref = RequestRef(INTERNAL, event.call_id)
-        if event.principal:
+        if event.principal or event.certificate:
             authorizer = self._core.accounts.authorizer
-            self._core.callers[event.call_id] = authorizer.of(event.principal, event.peer_host)
+            access = authorizer.of(event.principal, event.peer_host) if event.principal else self._core.anonymous
+            caller = HttpCaller(event.principal, event.peer_host, event.certificate, access)
+            self._core.callers[event.call_id] = caller
         handler = self.handlers.get(type(event.message)) or INTERNAL_HANDLERS.get(type(event.message))
         if handler is not None and event.principal and self.guard_call is not None:
             handler = self.guard_call(type(event.message), handler)

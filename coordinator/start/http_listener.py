@@ -43,7 +43,9 @@ async def serve_http(
     def ask(message: Message, caller: Caller | None) -> Awaitable[Message]:
         if logins is not None:
             return logins.ask(message, "" if caller is None else caller.session)
-        return server.calls.ask(message, *(caller or ("", ""))[:2])
+        if caller is None:
+            return server.calls.ask(message)
+        return server.calls.ask(message, caller.principal, caller.host, caller.certificate)
 
     def ask_itself(message: Message) -> Awaitable[Message]:
         return server.calls.ask(message, NODE_ITSELF, LOOPBACK)

@@ -145,6 +145,7 @@ class CommitOrigin(Message):
     client_port: int = -1
     principal: str = ""
     repeated_since_ms: int = -1
+    certificate: str = ""
 
 
 class OffsetFetchTopicReply(Message):

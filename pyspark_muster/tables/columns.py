@@ -69,6 +69,7 @@ COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "client": "string",
         "host": "string",
         "principal": "string",
+        "certificate": "string",
         "awaited_member": "string",
         "awaited_client": "string",
         "awaited_host": "string",

@@ -179,6 +179,7 @@ def _note_row(group_id: str, note: ListedNote) -> Row:
         "client": origin.client_id if origin else None,
         "host": origin.client_host.removeprefix("/") if origin else None,
         "principal": (origin.principal or None) if origin else None,
+        "certificate": (origin.certificate or None) if origin else None,
         "awaited_member": slowest.member_id if slowest else None,
         "awaited_client": slowest.client_id if slowest else None,
         "awaited_host": slowest.client_host.removeprefix("/") if slowest else None,

@@ -257,7 +257,9 @@ class HeldLogins:
     def __init__(self) -> None:
         self.is_asked, self.is_cancelled = asyncio.Event(), asyncio.Event()
 
-    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+    async def log_in(
+        self, username: str | None, password: str, host: str, *, opens_session: bool = False, certificate: str = ""
+    ) -> Message:
         self.is_asked.set()
         try:
             await asyncio.Event().wait()

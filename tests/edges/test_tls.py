@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import aiohttp
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka import KafkaConsumer
 
@@ -283,6 +283,24 @@ def test_who_is_no_longer_trusted_does_not_come_back(folder: Folder, tmp_path: P
         assert not is_refused(context, daemon.kafka_port, session)
         folder.ca.write_bytes(Folder(tmp_path / "other").authority.cert_pem.bytes())
         assert is_refused(context, daemon.kafka_port, session)
+
+
+async def test_an_act_over_http_names_the_certificate_of_its_sender(folder: Folder, tmp_path: Path) -> None:
+    with secured(folder, tmp_path, clients_show=True) as daemon:
+        admin = AdminClient({**librdkafka(daemon, folder), **folder.shown()})
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(10)
+        offsets = ConsumerGroupTopicPartitions("billing", [TopicPartition("orders", 0, 5)])
+        admin.alter_consumer_group_offsets([offsets])["billing"].result(10)
+        context, group = folder.trusting(shows=True), f"https://127.0.0.1:{daemon.http_port}/v1/groups/billing"
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{group}/hold", json={"for_ms": 60_000}, ssl=context) as answer:
+                assert answer.status == 200
+            async with session.get(f"{group}/notes", ssl=context) as answer:
+                notes = (await answer.json())["notes"]
+            async with session.get(f"{group}/offsets", ssl=context) as answer:
+                (kept,) = (await answer.json())["offsets"]
+    for origin in (notes[-1]["origin"], kept["committed_by"]):
+        assert origin["certificate"].startswith("OU=Testing cert") and " serial=" in origin["certificate"], notes
 
 
 def is_refused(context: ssl.SSLContext, port: int, session: ssl.SSLSession | None) -> bool:

@@ -42,7 +42,9 @@ class Door:
         self.sessions: dict[str, str] = {}
         self.is_closed = False
 
-    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+    async def log_in(
+        self, username: str | None, password: str, host: str, *, opens_session: bool = False, certificate: str = ""
+    ) -> Message:
         known = {(None, "a.good.token"): "User:robot", ("alice", "se:cret"): "User:alice"}
         principal = known.get((username, password))
         if principal is None or self.is_closed:

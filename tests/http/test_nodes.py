@@ -357,7 +357,9 @@ class _Door:
     def __init__(self) -> None:
         self.given: list[tuple[str | None, str]] = []
 
-    async def log_in(self, username: str | None, password: str, host: str, *, opens_session: bool = False) -> Message:
+    async def log_in(
+        self, username: str | None, password: str, host: str, *, opens_session: bool = False, certificate: str = ""
+    ) -> Message:
         self.given.append((username, password))
         is_right = (username, password) == ("alice", "secret")
         return HttpLoginReply("User:alice") if is_right else HttpLoginReply(error_code=_WRONG)

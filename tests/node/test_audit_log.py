@@ -90,12 +90,13 @@ def test_logins_are_told_with_who_from_where_and_how(rig: AuditRig) -> None:
     log_in(rig, Peer(rig, 2), user="eve", password="another one")
     (line,) = rig.told()
     assert of(line, "event", "user", "principal", "why") == ("login failed", "eve", None, "wrong user or password")
-    rig.step(PasswordGiven(5, "alice", Secret("secret"), "127.0.0.1"))
+    rig.step(PasswordGiven(5, "alice", Secret("secret"), "127.0.0.1", certificate="CN=alice serial=0C"))
     rig.end_check()
     rig.step(PasswordGiven(6, "alice", Secret("another one"), "127.0.0.1"))
     rig.end_check()
     right, wrong = rig.told()
     assert of(right, "event", "principal", "host", "mechanism") == ("login", ROOT, "127.0.0.1", "Basic")
+    assert of(right, "certificate") == ("CN=alice serial=0C",)
     assert of(wrong, "event", "user", "host", "listener") == ("login failed", "alice", "127.0.0.1", "http")
 
 

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.node.events import Opened
+from coordinator.node.events import Call, Opened
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
-from protocol.messages.groups import JoinGroup, JoinProtocol, ListNotes
+from protocol.messages.groups import ApplyOffsets, JoinGroup, JoinProtocol, ListNotes, OffsetChange
+from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup
 from tests.node.node_rig import NodeRig
+from tests.node.test_audit import commit
 
 SUBJECT = ((("organizationName", "Pay"),), (("commonName", "billing"),))
 
@@ -45,6 +47,32 @@ def test_notes_name_the_certificate_of_who_did_it(*, is_classic: bool) -> None:
     assert (origin.listener, origin.principal) == ("native", "User:CN=billing,O=Pay")
     assert origin.certificate == "CN=billing,O=Pay serial=0A1B"
     assert rig.node.core.client(2).certificate == ""
+
+
+def test_a_commit_names_the_certificate_of_its_client() -> None:
+    rig = NodeRig()
+    rig.make_topic("orders", 1)
+    rig.connect_from(1, "10.0.0.1", subject=SUBJECT, serial="0A1B")
+    rig.ask(1, commit({0: 5}))
+    (reply,) = rig.ask(1, OffsetFetch((OffsetFetchGroup("g", with_origins=True),)))
+    (origin,) = reply.groups[0].topics[0].origins  # type: ignore[attr-defined]
+    assert origin.certificate == "CN=billing,O=Pay serial=0A1B"
+
+
+@pytest.mark.parametrize("principal", ["", "User:alice"])
+def test_an_act_over_http_names_the_certificate_with_a_login_and_without_one(principal: str) -> None:
+    rig = NodeRig()
+    rig.make_topic("orders", 1)
+    rig.connect(1)
+    rig.ask(1, commit({0: 5}))
+    change = ApplyOffsets("g", (OffsetChange("orders", 0, 5, 3),), actor="alice", actor_host="10.0.0.7")
+    rig.step(Call(7, change, principal, "10.0.0.7", "CN=alice serial=0C"))
+    rig.wait(0)
+    assert 7 in rig.replied and not rig.node.core.callers
+    (reply,) = rig.ask(1, ListNotes("g"))
+    origin = reply.notes[-1].origin  # type: ignore[attr-defined]
+    assert (origin.client_id, origin.client_host, origin.listener) == ("alice", "/10.0.0.7", "http")
+    assert (origin.principal, origin.certificate) == (principal, "CN=alice serial=0C")
 
 
 def test_a_long_name_takes_little_of_a_note() -> None:

@@ -215,7 +215,7 @@ def test_notes_have_what_happened_in_fields(node: FakeNode) -> None:
             AT_MS,
             times=3,
             since_ms=AT_MS - 5_000,
-            origin=Origin("app-1", "10.0.0.1", 4, "native", "ann"),
+            origin=Origin("app-1", "10.0.0.1", 4, "native", "ann", "CN=ann serial=01"),
             idle_ms=9,
             rebalance_timeout_ms=60_000,
             previous=PreviousHolder("m-0", "app-0", "10.0.0.9"),
@@ -240,7 +240,8 @@ def test_notes_have_what_happened_in_fields(node: FakeNode) -> None:
     expired, completed, reset, assigned = rows("notes")
     assert (expired["time"], expired["since"], expired["times"]) == (at(AT_MS), at(AT_MS - 5_000), 3)
     assert (expired["member"], expired["client"], expired["host"]) == ("m-1", "app-1", "10.0.0.1")
-    assert (expired["principal"], expired["idle_ms"], expired["previous_client"]) == ("ann", 9, "app-0")
+    assert (expired["principal"], expired["certificate"]) == ("ann", "CN=ann serial=01")
+    assert (expired["idle_ms"], expired["previous_client"]) == (9, "app-0")
     assert (expired["duration_ms"], expired["awaited_ms"]) == (None, None)
     assert (completed["duration_ms"], completed["awaited_client"], completed["awaited_ms"]) == (1_200, "app-2", 1_150)
     assert (completed["awaited_host"], completed["joined"]) == ("10.0.0.2", ["m-2"])
