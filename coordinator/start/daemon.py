@@ -11,10 +11,11 @@ from typing import Any
 import structlog
 
 from coordinator.build_info import version
-from coordinator.config.config import KEYS, Config
+from coordinator.config.config import KEYS, Config, ConfigError
 from coordinator.config.keys import LISTENERS
 from coordinator.gateway.gateway import Gateway
-from coordinator.gateway.io.cluster.from_config import ClusterPart, check_log
+from coordinator.gateway.io.cluster.from_config import ClusterPart
+from coordinator.gateway.io.cluster.log_check import LogCheck
 from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.security import upstream_tls
 from coordinator.gateway.io.supervisor import Supervisor
@@ -56,8 +57,8 @@ async def serve(config: Config, manager: ServiceManager) -> None:
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
     unguarded = UnguardedListeners(config, identity)
     beside = make_supervisor(config, server, identity, tls, brokers_tls, unguarded)
-    if beside is not None:
-        config = await _admitted(config, beside, unguarded)
+    log_check = LogCheck(config, beside)
+    config = await _admitted(config, beside, unguarded, log_check)
     addresses, bound = await bind(config, server, beside, tls)
     part = ClusterPart(config, server, beside)
     node = _node(config, store, addresses, part, unguarded)
@@ -84,7 +85,7 @@ async def serve(config: Config, manager: ServiceManager) -> None:
         gc.set_threshold(*_COLLECTIONS)
         gc.freeze()  # loaded objects stay: no use in traversing a million offsets again and again
         _announce(config, bound, manager)
-    await stopping.wait()
+    refusal = await _refused(log_check, stopping)
     await _begin_stopping(manager, part)
     idle.stop()
     if stop_http is not None:
@@ -94,17 +95,43 @@ async def serve(config: Config, manager: ServiceManager) -> None:
     await server.stop()
     if audit is not None:
         audit.finish()
+    _conclude(store, refusal)
+
+
+def _conclude(store: LogStore, refusal: ConfigError | None) -> None:
+    """Log how it ended; raise the refusal, if that is why."""
     if store.snapshots_problem:
         log.warning("no snapshot of every shard: the next start reads more of the log", why=store.snapshots_problem)
     log.info("stopped")
+    if refusal is not None:
+        raise refusal
 
 
-async def _admitted(config: Config, beside: Supervisor, unguarded: UnguardedListeners) -> Config:
+async def _admitted(
+    config: Config, beside: Supervisor | None, unguarded: UnguardedListeners, log_check: LogCheck
+) -> Config:
     """Return the configuration with the listeners that the cluster permits. Raises ConfigError if its nodes do not
     permit this one; a cluster that does not answer is not waited for."""
+    if beside is None:
+        return config
     has_authorizer = await beside.has_authorizer()
-    await check_log(config, beside, is_reached=has_authorizer is not None)
+    await log_check.at_start(is_reached=has_authorizer is not None)
     return unguarded.permitted(has_authorizer)
+
+
+async def _refused(log_check: LogCheck, stopping: asyncio.Event) -> ConfigError | None:
+    """Wait for the end, and return what the cluster's nodes have against this one, if they refuse it."""
+
+    async def ask() -> None:
+        await log_check.until_known()
+        await stopping.wait()
+
+    try:
+        await _either(stopping.wait(), ask())
+    except ConfigError as refusal:
+        log.warning("this node is refused, and stops", why=str(refusal))
+        return refusal
+    return None
 
 
 def _node(

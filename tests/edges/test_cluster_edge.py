@@ -22,7 +22,8 @@ from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster import predecessor
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
-from coordinator.gateway.io.cluster.nodes_members import check_no_nodes, count_members
+from coordinator.gateway.io.cluster.log_check import check_no_nodes
+from coordinator.gateway.io.cluster.nodes_members import count_members
 from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.node.effects import Effect
 from coordinator.node.events import Event
@@ -334,7 +335,7 @@ async def test_an_error_is_no_number_of_members(error: ErrorCode) -> None:
         await link.stop()
 
 
-async def test_a_start_goes_on_if_nobody_knows_whether_nodes_share_the_clusters_log(
+async def test_brokers_that_do_not_answer_do_not_know_whether_nodes_share_the_clusters_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with fake_kafka(brokers=1) as kafka:
@@ -342,25 +343,46 @@ async def test_a_start_goes_on_if_nobody_knows_whether_nodes_share_the_clusters_
         with capture_logs() as logs:
             await check_no_nodes(Config(data_dir="unused"), link)
             assert not logs
-            monkeypatch.setattr("coordinator.gateway.io.cluster.nodes_members._PATIENCE_S", 0.1)
+            monkeypatch.setattr("coordinator.gateway.io.cluster.log_check._PATIENCE_S", 0.1)
             kafka.silent.add(1)
-            await check_no_nodes(Config(data_dir="unused"), link)
+            with pytest.raises(RequestFailed, match="no broker answers in time"):
+                await check_no_nodes(Config(data_dir="unused"), link)
         await link.stop()
-        assert [entry["why"] for entry in logs] == ["no broker answers in time"]
 
 
-async def test_a_start_says_why_it_does_not_know_whether_nodes_share_the_clusters_log(
+async def test_a_coordinator_that_is_not_there_does_not_know_whether_nodes_share_the_clusters_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coordinator.gateway.io.cluster.nodes_members._PATIENCE_S", 0.5)
+    monkeypatch.setattr("coordinator.gateway.io.cluster.log_check._PATIENCE_S", 0.5)
     async with fake_kafka(brokers=1) as kafka:
         kafka.make_topic(OFFSETS_LOG_TOPIC, SHARDS)
         kafka.finds = ErrorCode.COORDINATOR_NOT_AVAILABLE
         link = link_to(kafka)
-        with capture_logs() as logs:
+        with pytest.raises(RequestFailed, match="COORDINATOR_NOT_AVAILABLE"):
             await check_no_nodes(Config(data_dir="unused"), link)
         await link.stop()
-        assert ["COORDINATOR_NOT_AVAILABLE" in entry["why"] for entry in logs] == [True]
+
+
+async def test_a_node_that_started_while_nobody_knew_ends_with_the_sentence_once_nodes_are_found(
+    tmp_path: Path,
+) -> None:
+    async with fake_kafka(brokers=1) as kafka:
+        kafka.finds = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        kafka.make_topic(OFFSETS_LOG_TOPIC, SHARDS, **{"cleanup.policy": "compact"})
+        settings = f"upstream.servers=127.0.0.1:{kafka.ports[1]}", f"upstream.listener.ports={free_port()}"
+        alone = Daemon(tmp_path / "alone", *settings, with_kafka=True)
+        await asyncio.to_thread(alone.start)
+        assert alone.process is not None
+        try:
+            kafka.finds = ErrorCode.NONE
+            async with nodes(kafka, 1):
+                code = await asyncio.to_thread(alone.process.wait, 30)
+        finally:
+            await asyncio.to_thread(alone.kill)
+        assert code == 2
+        said = (tmp_path / "alone.log").read_text()
+        assert "unknown whether other nodes serve this cluster" in said
+        assert "1 node of the group __muster_nodes already serve this cluster" in said, said
 
 
 async def test_a_start_waits_for_a_cluster_that_cannot_be_reached_and_says_so() -> None:

@@ -13,7 +13,6 @@ from coordinator.config.keys import Addresses
 from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.gateway.io.cluster.link import ClusterLink
-from coordinator.gateway.io.cluster.nodes_members import check_no_nodes, warn_unknown
 from coordinator.gateway.io.security import nodes_tls
 from coordinator.gateway.io.supervisor import Supervisor
 from coordinator.io.server import Server, read_clock
@@ -21,21 +20,6 @@ from coordinator.io.server import Server, read_clock
 
 def _link(servers: Addresses, beside: Supervisor) -> ClusterLink:
     return ClusterLink([(one.host, one.port) for one in servers.all], beside.open_client, beside.cluster_mismatch)
-
-
-async def check_log(config: Config, beside: Supervisor, *, is_reached: bool) -> None:
-    """Raises ConfigError if this node would have a log of its own beside nodes that share the cluster's. A cluster that
-    was not reached is not waited for."""
-    if config.offsets_log is not OffsetsLog.LOCAL or config.upstream_servers is None:
-        return
-    if not is_reached:
-        warn_unknown("no broker was reached")
-    else:
-        link = _link(config.upstream_servers, beside)
-        try:
-            await check_no_nodes(config, link)
-        finally:
-            await link.stop()
 
 
 class ClusterPart:
