@@ -15,8 +15,6 @@ from typing import Final
 
 from aiohttp import ClientSession, ClientTimeout
 
-from tests.edges.chromium import CHROMIUM, launched
-
 _BROWSER: Final = {"Accept": "text/html"}
 _JSON: Final = {"Accept": "application/json"}
 _LIST_EVERY_S, _GROUP_EVERY_S = 3.0, 2.0
@@ -116,6 +114,9 @@ async def _time(url: str, group: str, samples: int) -> None:
 
 def _draw(url: str, group: str, samples: int) -> None:
     found: dict[str, list[float]] = {}
+    # Imported here, since Playwright would start on the load's processors in each viewer.
+    from tests.edges.chromium import CHROMIUM, launched
+
     if CHROMIUM is not None:
         with launched() as browser:
             for _ in range(samples):

@@ -62,6 +62,11 @@ class Addresses(Struct, frozen=True):
     def __str__(self) -> str:
         return ",".join(map(str, self.all))
 
+    @property
+    def host_ports(self) -> list[tuple[str, int]]:
+        """Return hosts and ports, as sockets take them."""
+        return [(one.host, one.port) for one in self.all]
+
     @classmethod
     def parse(cls, text: str) -> "Addresses":
         """Parse addresses; ValueError for an invalid one, or port 0."""

@@ -9,17 +9,12 @@ from coordinator.cluster_node.cluster_shards import ClusterShards
 from coordinator.cluster_node.nodes import NodeView
 from coordinator.config.cluster import OffsetsLog
 from coordinator.config.config import Config
-from coordinator.config.keys import Addresses
 from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
 from coordinator.gateway.io.cluster.link import ClusterLink
 from coordinator.gateway.io.security import nodes_tls
 from coordinator.gateway.io.supervisor import Supervisor
 from coordinator.io.server import Server, read_clock
-
-
-def _link(servers: Addresses, beside: Supervisor) -> ClusterLink:
-    return ClusterLink([(one.host, one.port) for one in servers.all], beside.open_client, beside.cluster_mismatch)
 
 
 class ClusterPart:
@@ -48,7 +43,8 @@ class ClusterPart:
             peers_tls=None if peers_tls is None else peers_tls.context,
             folder=Path(config.data_dir),
         )
-        self._edge = ClusterEdge(server, plan, _link(config.upstream_servers, beside))
+        servers = config.upstream_servers.host_ports
+        self._edge = ClusterEdge(server, plan, ClusterLink(servers, beside.open_client, beside.cluster_mismatch))
 
     async def join(self, addresses: Mapping[str, tuple[str, int]]) -> None:
         """Join the other nodes, which learn these addresses by dialect, and return once the shards' owners are known.

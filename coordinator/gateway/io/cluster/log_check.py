@@ -52,7 +52,7 @@ class LogCheck:
 
     async def _check(self) -> None:
         assert self._beside is not None and self._config.upstream_servers is not None
-        servers = [(one.host, one.port) for one in self._config.upstream_servers.all]
+        servers = self._config.upstream_servers.host_ports
         link = ClusterLink(servers, self._beside.open_client, self._beside.cluster_mismatch)
         try:
             await check_no_nodes(self._config, link)

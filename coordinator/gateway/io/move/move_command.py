@@ -85,7 +85,7 @@ def link_to(config: Config, *, checks_id: bool) -> ClusterLink:
         # A folder without a recorded cluster is refused before any request, and nothing is recorded here.
         return identity.mismatch(reply.cluster_id) if checks_id and identity.recorded_cluster_id else ""
 
-    servers = [(server.host, server.port) for server in config.upstream_servers.all]
+    servers = config.upstream_servers.host_ports
     return ClusterLink(servers, lambda address: BrokerClient.open(*address, timeout_s, login, tls), mismatch)
 
 
