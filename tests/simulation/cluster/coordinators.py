@@ -71,12 +71,14 @@ class GroupMember:
 
 class NodesGroup:
     """A classic group with a cooperative, sticky assignor, whose rebalances take no time of their own. A member that
-    does not release a shard within two sessions, the rebalance timeout of nodes, is evicted."""
+    does not release a shard within two sessions, the rebalance timeout of nodes, is evicted. The id of a member that
+    is gone does not come back: its JoinGroup is answered UNKNOWN_MEMBER_ID."""
 
     def __init__(self, shards: int, session_ms: int) -> None:
         self._shards = range(shards)
         self._session_ms = session_ms
         self.members: dict[str, GroupMember] = {}
+        self._gone: set[str] = set()
         self.evicted = 0
         self._now_ms = 0
         self._revocations = count(1)
@@ -87,7 +89,7 @@ class NodesGroup:
         self._evict()
         known = self.members.get(member)
         if known is None:
-            if not joins:
+            if not joins or member in self._gone:
                 return None
             known = self.members[member] = GroupMember(now_ms)
         known.heard_ms = now_ms
@@ -108,7 +110,8 @@ class NodesGroup:
             self._assign()
 
     def leave(self, member: str) -> None:
-        self.members.pop(member, None)
+        if self.members.pop(member, None) is not None:
+            self._gone.add(member)
         self._assign()
 
     def come_back(self, now_ms: int) -> None:
@@ -122,6 +125,7 @@ class NodesGroup:
             is_silent = self._now_ms - known.heard_ms > self._session_ms
             if is_silent or any(self._now_ms - one.since_ms > 2 * self._session_ms for one in known.revoking.values()):
                 del self.members[name]
+                self._gone.add(name)
                 self.evicted += 1
 
     def _assign(self) -> None:
