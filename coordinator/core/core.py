@@ -231,7 +231,7 @@ class Core:
         return Client("", "/") if known is None else known.present_client()
 
     def sender(self, ref: RequestRef) -> Client:
-        """Return the client that sent the request; over HTTP, who logged in."""
+        """Return the client that sent the request; over HTTP, who logged in or showed a certificate."""
         if ref.connection != INTERNAL:
             return self.client(ref.connection)
         caller = self.callers.get(ref.number)

@@ -1,5 +1,6 @@
 """Logins of HTTP requests: Basic, with the users of Kafka's clients; Bearer, with an access token or a token of an
-identity provider; or the cookie of a session, which a login opened. Without logins all callers are anonymous."""
+identity provider; or the cookie of a session, which a login opened. Without logins all callers are anonymous; acts are
+recorded with the certificate of their connection."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -19,8 +20,6 @@ from protocol.messages.node import HttpLoginReply
 
 _REALM: Final = 'realm="musterd", charset="UTF-8"'
 METRICS: Final = frozenset({"/metrics"})
-OF_NODES: Final = "/v1/nodes/"
-"""Beginning of the paths at which nodes ask each other."""
 OPEN_CONSOLE: Final = frozenset({"/console/login", "/console/assets/{name}"})
 """Routes of the console that are served before a login: the form and its assets."""
 
@@ -91,11 +90,11 @@ class HttpAuthenticator:
 
     async def caller(self, request: web.Request) -> Caller:
         """Return the caller of the request. Raises Problem."""
-        host = _private_host(request)
+        host, certificate = _private_host(request), certificate_of(request)
         given = request.headers.get("Authorization")
         if given is not None:
             reply = await self._log_in(request, *_read(given), host)
-            return Caller(reply.principal, host, reply.session, certificate_of(request))
+            return Caller(reply.principal, host, reply.session, certificate)
         session = request.cookies.get(_cookie_name(request))
         if session is None:
             raise Problem(401, "a login is wanted: Basic, with a user's name and password, or a token (Bearer)")
@@ -103,7 +102,7 @@ class HttpAuthenticator:
         reply = await self._show(session, host)
         if reply.error_code:
             raise Problem(401, "the session has ended: log in again")
-        return Caller(reply.principal, host, session, certificate_of(request))
+        return Caller(reply.principal, host, session, certificate)
 
     async def open(self, request: web.Request, answer: web.Response, username: str | None, secret: str) -> None:
         """Log in, and open a session whose cookie goes with the answer. Raises Problem."""
@@ -199,7 +198,8 @@ def logged_in(
 
 @web.middleware
 async def naming_certificates(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Serve requests without a login, in the name of their certificates, if they show some."""
+    """Serve requests without logins. What they do is recorded with their certificate, if they show one, which grants
+    nothing."""
     certificate = certificate_of(request)
     if not certificate:
         return await handler(request)
@@ -211,9 +211,9 @@ async def naming_certificates(request: web.Request, handler: Handler) -> web.Str
 
 
 def certificate_of(request: web.Request) -> str:
-    """Return the certificate that the request's connection shows, in words; empty without one. That of another node,
-    which passes a request on, is not the sender's."""
-    shown = None if request.path.startswith(OF_NODES) else request.get_extra_info("peercert")
+    """Return the certificate that the request's connection shows, in words; empty without one. Call it before anything
+    is awaited: a connection that has closed has none."""
+    shown = request.get_extra_info("peercert")
     return certificate_text(shown["subject"], shown["serialNumber"]) if shown else ""
 
 

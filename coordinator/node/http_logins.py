@@ -124,11 +124,8 @@ class HttpLogins:
         self, event: PasswordGiven, code: ErrorCode, why: str, moment: Moment, *, given: Moment | None = None
     ) -> None:
         """Reply after the delay, counted from the request."""
-        ref = RequestRef(INTERNAL, event.call_id)
         reply = HttpLoginReply(error_code=code)
-        self._logins.refuse_later(
-            ref, reply, event.peer_host, event.username or "", why, (given or moment).monotonic_ms, moment
-        )
+        self._logins.refuse_password(event, reply, why, (given or moment).monotonic_ms, moment)
 
 
 def _first_message(event: PasswordGiven) -> bytes:

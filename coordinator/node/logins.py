@@ -24,7 +24,7 @@ from coordinator.handlers.audited import sender
 from coordinator.handlers.table import Handler
 from coordinator.keys import LoginKey
 from coordinator.node.effects import Close, Effect, LogError
-from coordinator.node.events import Opened
+from coordinator.node.events import Opened, PasswordGiven
 from coordinator.node.login_checks import MOST_CHECKS, LoginChecks
 from coordinator.node.login_limits import FailedLogins
 from coordinator.node.serving import Serving
@@ -344,17 +344,16 @@ class Logins:
         """Count a wrong password of the address."""
         self._failed.add(host, moment.monotonic_ms)
 
-    def refuse_later(
-        self, ref: RequestRef, reply: Message | None, host: str, user: str, why: str, received_ms: int, moment: Moment
-    ) -> None:
-        """Log a failed login, and reply after the delay, counted from its request."""
-        self._record_failure(ref, host, user, why, moment)
+    def refuse_password(self, event: PasswordGiven, reply: Message, why: str, received_ms: int, moment: Moment) -> None:
+        """Log a failed login over HTTP, and reply after the delay, counted from its request."""
+        ref = RequestRef(INTERNAL, event.call_id)
+        self._record_failure(ref, event.peer_host, event.username or "", why, moment, certificate=event.certificate)
         self._answer_later(ref, reply, received_ms, moment)
 
-    def _record_failure(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment) -> None:
-        """Count a failed login, and write it to the log and the audit log."""
+    def _record_failure(self, ref: RequestRef, host: str, user: str, why: str, moment: Moment, **more: str) -> None:
+        """Count a failed login, and write it to the log and the audit log. `more`: further fields there."""
         self._core.count("logins_failed")
-        about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why}
+        about = {**sender(self._core, ref), "principal": "", "user": user, "host": host, "why": why, **more}
         self._core.audit.record(AuditEvent.LOGIN_FAILED, moment, about)
         if not self._failed.is_limited(host, moment.monotonic_ms):  # a flood must not fill the log
             shown = f" as {user[:200]!r}" if user else ""

@@ -47,8 +47,8 @@ they make the pause longer. With the third, all objects are gone through after 2
 
 
 async def serve(config: Config, manager: ServiceManager) -> None:
-    """Serve until SIGTERM or SIGINT. Raises ConfigError, OSError, and the errors of a data folder that cannot be
-    served."""
+    """Serve until SIGTERM or SIGINT, or until other nodes refuse this one. Raises ConfigError, OSError, and the errors
+    of a data folder that cannot be served."""
     config = within_open_files(config)
     tls, brokers_tls = listening_tls(config), upstream_tls(config)
     identity = ClusterIdentity(Path(config.data_dir))

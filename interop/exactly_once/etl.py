@@ -22,8 +22,8 @@ _PAUSE_S = 8.0
 
 
 class _KilledBroker:
-    """A broker as a coordinator to kill. It has started when it and its replicas are there again: a second one killed
-    before would leave partitions without the replicas that they need."""
+    """A broker as a coordinator to kill. It has started when it has its replicas of the coordinators' logs again: a
+    second one killed before would leave these without the replicas that they need."""
 
     def __init__(self, cluster: Cluster, broker: Broker) -> None:
         self._cluster = cluster
@@ -34,7 +34,8 @@ class _KilledBroker:
 
     def start(self) -> None:
         self._broker.start()
-        self._cluster.until_whole("__consumer_offsets")
+        for topic in ("__consumer_offsets", "__transaction_state"):
+            self._cluster.until_whole(topic)
 
 
 def etl_through_nodes(cluster: Cluster, work: Path, nodes: int, records: int, kills: int) -> list[str]:
@@ -48,12 +49,13 @@ def etl_through_nodes(cluster: Cluster, work: Path, nodes: int, records: int, ki
         return _run(",".join(one.bootstrap for one in each), each, f"{nodes} nodes", count, records, kills)
 
 
-def etl_through_brokers(cluster: Cluster, records: int, kills: int) -> list[str]:
-    """Run it through the brokers, whose own coordinators have the groups; what failed. They have one way."""
+def etl_through_brokers(cluster: Cluster, records: int, kills: int) -> None:
+    """Run it through the brokers, whose own coordinators have the groups, and print what came of it. They have one
+    way. Raises TimeoutError if a broker does not come back."""
     (way,) = cluster.ways
     killed = [_KilledBroker(cluster, broker) for broker in cluster.brokers]
     with closing(CuttableProxy(way.advertised, way.ports)) as proxy:
-        return _run(proxy.bootstrap, killed, f"{len(killed)} brokers without Muster", len(killed), records, kills)
+        _run(proxy.bootstrap, killed, f"{len(killed)} brokers without Muster", len(killed), records, kills)
 
 
 def _run(

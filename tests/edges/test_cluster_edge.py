@@ -5,7 +5,7 @@ import contextlib
 import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -22,7 +22,7 @@ from coordinator.gateway.cluster.nodes_group import FollowedShards
 from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster import predecessor
 from coordinator.gateway.io.cluster.cluster_edge import ClusterEdge, ClusterPlan
-from coordinator.gateway.io.cluster.log_check import check_no_nodes
+from coordinator.gateway.io.cluster.log_check import LogCheck, check_no_nodes
 from coordinator.gateway.io.cluster.nodes_members import count_members
 from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.node.effects import Effect
@@ -363,6 +363,44 @@ async def test_a_coordinator_that_is_not_there_does_not_know_whether_nodes_share
         await link.stop()
 
 
+class ScriptedCheck(LogCheck):
+    """Answers the script, whose last word stays."""
+
+    def __init__(self, *script: bool | Exception) -> None:
+        super().__init__(Config(data_dir="unused", upstream_nodes_session_timeout_ms=20), cast("Any", "brokers"))
+        self.script = list(script)
+        self.asked = 0
+
+    async def _check(self) -> bool:
+        self.asked += 1
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def test_nodes_that_join_again_after_an_outage_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.log_check._AGAIN_S", 0.005)
+    unknown, nodes = RequestFailed("COORDINATOR_NOT_AVAILABLE"), ConfigError("2 nodes already serve")
+    late = ScriptedCheck(unknown, unknown, True, nodes, True, nodes)
+    with capture_logs() as logs:
+        await late.at_start(is_reached=True)
+        with pytest.raises(ConfigError, match="2 nodes"):
+            await late.until_known()
+        assert late.asked > 6, "nodes must have been there for a session"
+        assert [one["why"] for one in logs] == ["COORDINATOR_NOT_AVAILABLE"]
+
+    alone = ScriptedCheck(unknown, nodes, True)
+    with capture_logs() as logs:
+        await alone.at_start(is_reached=False)
+        await alone.until_known()
+        assert [one["event"][:12] for one in logs] == ["unknown whet", "the cluster "]
+    assert alone.asked > 4
+    asked = alone.asked
+    await alone.until_known()
+    assert alone.asked == asked, "what is known is not asked again"
+
+
 async def test_a_node_that_started_while_nobody_knew_ends_with_the_sentence_once_nodes_are_found(
     tmp_path: Path,
 ) -> None:
@@ -376,7 +414,7 @@ async def test_a_node_that_started_while_nobody_knew_ends_with_the_sentence_once
         try:
             kafka.finds = ErrorCode.NONE
             async with nodes(kafka, 1):
-                code = await asyncio.to_thread(alone.process.wait, 30)
+                code = await asyncio.to_thread(alone.process.wait, 60)
         finally:
             await asyncio.to_thread(alone.kill)
         assert code == 2

@@ -38,6 +38,7 @@ class Door:
     def __init__(self, coordinator: ScriptedCoordinator) -> None:
         self._coordinator = coordinator
         self.callers: list[Caller | None] = []
+        self.certificates: list[str] = []
         self.answer = HttpLoginReply(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
         self.sessions: dict[str, str] = {}
         self.is_closed = False
@@ -46,6 +47,7 @@ class Door:
         self, username: str | None, password: str, host: str, *, opens_session: bool = False, certificate: str = ""
     ) -> Message:
         known = {(None, "a.good.token"): "User:robot", ("alice", "se:cret"): "User:alice"}
+        self.certificates.append(certificate)
         principal = known.get((username, password))
         if principal is None or self.is_closed:
             return self.answer
@@ -131,6 +133,15 @@ async def test_the_node_is_asked_in_the_callers_name(browser: Browser, door: Doo
     door.callers.clear()
     await browser.request("GET", "/readyz")
     assert set(door.callers) == {None}, "the name ends with its request"
+
+
+async def test_the_certificate_goes_with_the_login_and_with_each_request(
+    browser: Browser, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.http.logins.certificate_of", lambda _request: "CN=alice serial=0C")
+    await browser.request("GET", "/v3/clusters", Authorization=basic("alice", "se:cret"))
+    assert set(door.callers) == {ALICE._replace(certificate="CN=alice serial=0C")}
+    assert door.certificates == ["CN=alice serial=0C"]
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])

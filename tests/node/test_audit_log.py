@@ -92,11 +92,11 @@ def test_logins_are_told_with_who_from_where_and_how(rig: AuditRig) -> None:
     assert of(line, "event", "user", "principal", "why") == ("login failed", "eve", None, "wrong user or password")
     rig.step(PasswordGiven(5, "alice", Secret("secret"), "127.0.0.1", certificate="CN=alice serial=0C"))
     rig.end_check()
-    rig.step(PasswordGiven(6, "alice", Secret("another one"), "127.0.0.1"))
+    rig.step(PasswordGiven(6, "alice", Secret("another one"), "127.0.0.1", certificate="CN=eve serial=0E"))
     rig.end_check()
     right, wrong = rig.told()
     assert of(right, "event", "principal", "host", "mechanism") == ("login", ROOT, "127.0.0.1", "Basic")
-    assert of(right, "certificate") == ("CN=alice serial=0C",)
+    assert (right["certificate"], wrong["certificate"]) == ("CN=alice serial=0C", "CN=eve serial=0E")
     assert of(wrong, "event", "user", "host", "listener") == ("login failed", "alice", "127.0.0.1", "http")
 
 

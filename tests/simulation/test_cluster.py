@@ -6,7 +6,9 @@ import pytest
 
 from coordinator.cluster_log.cluster_shard import ClusterShard
 from tests.enumerations import share_of, some
+from tests.simulation.cluster.coordinators import NodesGroup
 from tests.simulation.cluster.without import RULES
+from tests.simulation.cluster.world import SHARDS as WORLD_SHARDS
 from tests.simulation.cluster.world import ClusterWorld
 from tests.simulation.errors import Broken
 
@@ -52,6 +54,16 @@ def test_each_rule_that_is_taken_out_is_missed(core: type[ClusterShard]) -> None
             ClusterWorld(seed, ClusterShard, faults).run()
             return
     raise AssertionError(f"{core.__name__}: nothing broke")
+
+
+def test_the_id_of_a_member_that_is_gone_does_not_come_back() -> None:
+    group = NodesGroup(WORLD_SHARDS, session_ms=6_000)
+    assert group.heartbeat("one-1", 0, joins=True) == ({0, 1}, {})
+    assert group.heartbeat("two-1", 6_001, joins=True) == ({0, 1}, {})
+    assert group.heartbeat("one-1", 6_002, joins=True) is None
+    group.leave("three-1")
+    assert group.heartbeat("three-1", 6_003, joins=True) is None, "it was removed before its JoinGroup arrived"
+    assert group.heartbeat("one-2", 6_004, joins=True) is not None
 
 
 def test_one_seed_is_one_story() -> None:

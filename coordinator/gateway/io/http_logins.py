@@ -158,13 +158,13 @@ class BrokerLogins:
         self, username: str | None, password: str, host: str, *, opens_session: bool = False, certificate: str = ""
     ) -> HttpLoginReply:
         """Check a user and a password, or without a user a token; the reply has a secret by which later requests name
-        the login."""
+        the login. Its requests come over the login's own connection, which has no certificate."""
         if opens_session:
-            return await self._begin(username, password, host, certificate)
-        key = self._key_of(username, password, host, certificate)
+            return await self._begin(username, password, host)
+        key = self._key_of(username, password, host)
         task = self._trusted.get(key)
         if task is None or (task.done() and not self._is_usable(task.result().session)):
-            task = self._trusted[key] = asyncio.ensure_future(self._begin(username, password, host, certificate))
+            task = self._trusted[key] = asyncio.ensure_future(self._begin(username, password, host))
             task.add_done_callback(lambda done: self._remember(key, done))
         return await asyncio.shield(task)
 
@@ -199,9 +199,10 @@ class BrokerLogins:
         connection = self._server.node.core.connections.get(link.number)
         return "" if connection is None else connection.principal
 
-    def _key_of(self, *given: str | None) -> bytes:
+    def _key_of(self, username: str | None, password: str, host: str) -> bytes:
         """Return a hash of the credentials, salted with a secret of this process."""
-        return hashlib.blake2b(repr(given).encode(), key=self._salt, digest_size=32).digest()
+        given = repr((username, password, host)).encode()
+        return hashlib.blake2b(given, key=self._salt, digest_size=32).digest()
 
     def _remember(self, key: bytes, task: asyncio.Task[HttpLoginReply]) -> None:
         """Keep a login for a minute; after a refused login the next request asks a broker again."""
@@ -216,7 +217,7 @@ class BrokerLogins:
         if self._trusted.get(key) is task:
             del self._trusted[key]
 
-    async def _begin(self, username: str | None, password: str, host: str, certificate: str) -> HttpLoginReply:
+    async def _begin(self, username: str | None, password: str, host: str) -> HttpLoginReply:
         self._links = {key: link for key, link in self._links.items() if link.is_open}
         mechanism = OAUTHBEARER if username is None else self._mechanism
         try:
@@ -224,9 +225,6 @@ class BrokerLogins:
         except ValueError:  # no user can have such a name or password
             return HttpLoginReply(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
         link = _Link(self._server, self._connect(), host)
-        connection = self._server.node.core.connections.get(link.number)
-        if connection is not None:
-            connection.certificate = certificate
         try:
             lifetime_ms = await _log_in(link, client)
         except BaseException as failed:

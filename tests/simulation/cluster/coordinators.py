@@ -110,8 +110,8 @@ class NodesGroup:
             self._assign()
 
     def leave(self, member: str) -> None:
-        if self.members.pop(member, None) is not None:
-            self._gone.add(member)
+        self.members.pop(member, None)
+        self._gone.add(member)
         self._assign()
 
     def come_back(self, now_ms: int) -> None:

@@ -49,7 +49,8 @@ class ClusterLink:
     async def ask_at(self, address: HostPort, message: Message, kind: type[R], timeout_s: float = TIMEOUT_S) -> R:
         """Ask the broker there. Raises RequestFailed."""
         reply = await (await self.clients.get(address)).ask(message, timeout_s)
-        assert isinstance(reply, kind)
+        if not isinstance(reply, kind):
+            raise RequestFailed(f"{address[0]}:{address[1]} answered with {type(reply).__name__}")
         self._failed.pop(address, None)
         return reply
 
