@@ -28,7 +28,7 @@ _SESSIONS: Final = 3
 
 
 class _Nodes(Enum):
-    """Whether other nodes serve the cluster from its log."""
+    """Other nodes that serve the cluster from its log, as far as its brokers know."""
 
     UNKNOWN = "unknown"
     NONE = "none"
