@@ -53,7 +53,7 @@ class ClusterShard:
         self.claim: ClaimedEpoch | None = None
         """The claim under which the shard is served; None if it is not served."""
         self.problem = ""
-        """Reason of the last failure, for the operator."""
+        """Reason for which it is not served, for the operator."""
         self._settings, self._lease = settings, lease
         self._seen_ms = now.boot_ms
         self._is_wanted = False
@@ -86,15 +86,15 @@ class ClusterShard:
         """True while appends are accepted and reads answered."""
         return self.claim is not None and self._leaves_by_ms is None
 
-    def append(self, pairs: Sequence[Pair], now: BootMoment) -> int | None:
-        """Append records; return the position at which they are durable, or None if the shard is not served."""
+    def append(self, pairs: Sequence[Pair], now: BootMoment, *, in_parts: bool = False) -> int | None:
+        """Append records, `in_parts` or in one batch; return the position at which they are durable, or None: refused."""
         self._see(now)
-        return self._writer.append(pairs) if self.is_serving else None
+        append = self._writer.append_in_parts if in_parts else self._writer.append
+        return append(pairs) if self.is_serving else None
 
     def read_position(self, now: BootMoment) -> int | None:
-        """Return the position for which the answer to a read must wait, 0 if it need not wait; None if the shard is not
-        served. Without a lease it is the position of a no-op: if that is accepted, no other node had claimed the shard
-        when the no-op was sent (docs/spec/shared-log.md#5)."""
+        """Return the position that the answer to a read must wait for, or 0; None if the shard is not served. Without a
+        lease it is that of a no-op: if it is accepted, no other node had claimed the shard when it was sent (#5)."""
         self._see(now)
         if not self.is_serving:
             return None
@@ -230,7 +230,7 @@ class ClusterShard:
         self.claim = ClaimedEpoch(attempt.offset, *attempt.producer)
         self._expected = self.reader.tail.next_offset
         self._writer.begin(self.claim)
-        self._written_ms = now.boot_ms
+        self.problem, self._written_ms = "", now.boot_ms
         self._renew_ms = now.boot_ms + self._settings.renew_ms
         if is_new:
             self._requests.effects.append(ShardOwned(self.index, self.claim.offset, *self.reader.tail.before))

@@ -1,7 +1,7 @@
 """Writing to a shard's partition: one idempotent batch at a time, with everything that was appended meanwhile."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from coordinator.cluster_log.entries import SEQUENCES, ClaimedEpoch, Pair, is_pending_key, no_op, tagged_batch
@@ -47,6 +47,18 @@ class ShardWriter:
         self._queue.append((self.position, pairs))
         return self.position
 
+    def append_in_parts(self, pairs: Iterable[Pair]) -> int:
+        """Add records that need not be in one batch, in parts that fit, and return the position of the last."""
+        part: list[Pair] = []
+        room = self._most
+        for pair in pairs:
+            room -= _size_of(pair)
+            if part and room < 0:
+                self.append(part)
+                part, room = [], self._most - _size_of(pair)
+            part.append(pair)
+        return self.append(part) if part else self.position
+
     def append_no_op(self) -> int:
         """Append a record without effect."""
         return self.append([no_op(self._claim.producer_id)])
@@ -76,7 +88,7 @@ class ShardWriter:
         pairs: list[Pair] = []
         room, position, has_pending = self._most, 0, False
         while self._queue:
-            size = sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in self._queue[0][1])
+            size = sum(map(_size_of, self._queue[0][1]))
             if pairs and size > room:
                 break
             position, more = self._queue.popleft()
@@ -95,3 +107,8 @@ class ShardWriter:
         self.durable = self.in_flight.position
         self.in_flight = None
         return self.durable
+
+
+def _size_of(pair: Pair) -> int:
+    key, value = pair
+    return _RECORD_BYTES + len(key) + len(value or b"")

@@ -36,7 +36,7 @@ from coordinator.cluster_node.refusal import refusal_of
 from coordinator.cluster_node.shard_log import ClusterLog, LogClock, ServedGroups, Unwritten
 from coordinator.cluster_node.shard_service import ShardService
 from coordinator.keys import MovedShardKey
-from coordinator.node.effects import Effect
+from coordinator.node.effects import Effect, LogError
 from coordinator.node.events import Event
 from coordinator.node.node import Node
 from coordinator.records.records import Note
@@ -65,6 +65,7 @@ class ClusterShards:
         self._clock = LogClock(_boot(started))
         self._unwritten = Unwritten(most_unwritten_bytes)
         self._deadlines: list[int] = []
+        self._problems_logged: dict[int, str] = {}
         self._scheduled_ms = _NEVER
         self._moves = ShardMoves(settings.session_ms)
         self._node: Node
@@ -223,6 +224,14 @@ class ClusterShards:
                     self._let_go(let_go, moment)
                     self._node.effects.append(PublishNews((let_go,)))
         self._deadlines[protocol.index] = protocol.next_deadline_ms
+        self._log_problem(protocol)
+
+    def _log_problem(self, protocol: ClusterShard) -> None:
+        """Log once why a shard is not served."""
+        if protocol.problem and protocol.problem != self._problems_logged.get(protocol.index, ""):
+            text = f"shard {protocol.index} is not served here: {protocol.problem}"
+            self._node.effects.append(LogError(text, "info", "shard lost"))
+        self._problems_logged[protocol.index] = protocol.problem
 
     def _caught_up(self, shard: int) -> Iterator[int]:
         self._node.effects.append(CaughtUp(shard))

@@ -116,8 +116,9 @@ class ShardService:
         if handle is None:
             return False
         topics, position = commit_what_exists(core, ref, msgspec.structs.replace(message, producer_id=handle), moment)
-        reply = TxnOffsetCommitReply(topics)
-        self.transactions.hold(handle, self.log.last if position else 0, ref, reply, try_again)
+        # The position is that of another commit of the group where all of this one is refused.
+        is_stored = position and self.transactions.has_encoded(handle)
+        self.transactions.hold(handle, self.log.last if is_stored else 0, ref, TxnOffsetCommitReply(topics), try_again)
         return True
 
     def at_log_end(self, go_on: Callable[[Moment], None]) -> None:
@@ -162,8 +163,7 @@ class ShardService:
         yield from self._note_move(shard, owned, self._replay.moment)
 
     def _repair(self, keys: tuple[bytes, ...]) -> Iterator[int]:
-        if pairs := list(present_values(self.shard, keys)):
-            self.log.protocol.append(pairs, self._clock.now)
+        self.log.protocol.append(list(present_values(self.shard, keys)), self._clock.now, in_parts=True)
         self._clock.changed[self.shard.index] = None
         yield len(keys)
 

@@ -49,6 +49,8 @@ class ShardTransactions:
         self._shard = shard
         self._protocol = protocol
         self._newest = _FIRST_HANDLE
+        self._encoded = 0
+        """Handle of the last commit that was encoded."""
         self._open: dict[int, OpenTransaction] = {}
         self._handles: dict[bytes, int] = {}
         self._unread: dict[int, OpenTransaction] = {}
@@ -78,8 +80,12 @@ class ShardTransactions:
         """Return the record of the log for a commit."""
         transaction, claim = self._unread[handle], self._protocol.claim
         key = pending_key(-1 if claim is None else claim.offset, handle - _FIRST_HANDLE)
-        self._handles[key] = handle
+        self._handles[key] = self._encoded = handle
         return pending_pair(key, TransactionOffsets(transaction.producer_id, transaction.open_at, tuple(records)))
+
+    def has_encoded(self, handle: int) -> bool:
+        """Return whether this newest commit was encoded: it has an offset to be stored."""
+        return self._encoded == handle
 
     def hold(
         self,
@@ -152,7 +158,7 @@ class ShardTransactions:
     def settle(self, now: BootMoment) -> None:
         """Write the results of decided transactions: present values under the offsets' own keys, and tombstones of the
         pending records. An offset for which another transaction is pending must wait: a value after the pending one
-        would count as newer."""
+        would count as newer. The pending record is the last to go: until then the rest is written again."""
         unsettled = self._protocol.reader.tail.transactions.unsettled
         for key in list(self._decided):
             offsets = unsettled.get(key)
@@ -161,7 +167,7 @@ class ShardTransactions:
                 if any(map(self._is_pending, keys)):
                     continue
                 pairs = [*present_values(self._shard, keys), (key, None)]
-                if self._protocol.append(pairs, now) is None:
+                if self._protocol.append(pairs, now, in_parts=True) is None:
                     return
                 self._protocol.reader.tail.transactions.settled(key)
             del self._decided[key]

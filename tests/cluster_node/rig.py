@@ -22,7 +22,7 @@ from coordinator.cluster_node.effects import CaughtUp, HandedOver, PublishNews, 
 from coordinator.cluster_node.events import LeaseRenewed, NewsReceived, NodesFound, ShardChanged
 from coordinator.cluster_node.nodes import News, NodeView
 from coordinator.config.config import Config
-from coordinator.node.effects import Effect, Flush, Return, RunJob
+from coordinator.node.effects import Effect, Flush, LogError, Return, RunJob
 from coordinator.node.events import Call, Event, Flushed, JobDone, Woke
 from coordinator.node.node import Node
 from coordinator.runtime.shard import ShardState
@@ -117,6 +117,7 @@ class LogNode:
         """Addresses that it told its clients: listeners by broker, and coordinators."""
         self.side.take_part(self.node, lambda *told: self.shared.append(told))
         self.replied: dict[int, Message] = {}
+        self.logged: list[str] = []
         self.handed_over: list[int] = []
         self.caught_up: list[tuple[int, int]] = []
         """Shards whose logs it told to have read, each with the records that it had applied."""
@@ -191,6 +192,8 @@ class LogNode:
                 self.handed_over.append(shard)
             case CaughtUp(shard=shard):
                 self.caught_up.append((shard, self.node.core.shards[shard].loaded_records))
+            case LogError(sentence=sentence):
+                self.logged.append(sentence)
             case Return(call_id=call, reply=reply):
                 self.replied[call] = reply
             case Flush(job=job):

@@ -367,3 +367,16 @@ def test_too_much_that_is_not_written_refuses_more_and_a_batch_of_too_many_bytes
     cluster.answer_writes()
     node.rest()
     assert error_of(node.ask(committing("a", 1_000))) is NONE
+
+
+def test_why_a_shard_is_not_served_is_logged_once() -> None:
+    cluster, node = owner()
+    shard = node.node.core.placement.shard_of("a")
+    cluster.start(2)
+    other = cluster.nodes[-1]
+    other.step(ShardChanged(shard, OwnershipGiven()))
+    other.rest()
+    node.ask(committing("a", 5))
+    node.pass_ms(2_000)
+    lost = [one for one in node.logged if f"shard {shard} is not served here" in one]
+    assert len(lost) == 1 and "INVALID_PRODUCER_EPOCH" in lost[0], node.logged

@@ -7,6 +7,7 @@ from coordinator.clock import Moment
 from coordinator.cluster_node.shard_service import ShardService
 from coordinator.cluster_node.transactions import OpenTransaction
 from coordinator.core.core import Core
+from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import (
@@ -19,6 +20,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitReply,
     TxnOffsetCommitTopic,
 )
+from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.session import RequestRef
 from tests.cluster_log.rig import pairs_in
 from tests.cluster_log.test_transactions import CLIENT, marker
@@ -154,6 +156,43 @@ def test_what_is_decided_is_written_under_the_offsets_own_keys() -> None:
     assert len(in_log(cluster, node)) == 1
     protocol = service_of(node).log.protocol
     assert not protocol.reader.tail.transactions.unsettled and not protocol.reader.tail.transactions.open
+
+
+def test_what_is_decided_is_written_in_as_many_batches_as_it_takes() -> None:
+    cluster, node = transacting()
+    partition = cluster.partitions[service_of(node).shard.index]
+    made = CreateTopics(tuple(CreatableTopic(f"t{number}", 10) for number in range(40)))
+    node.ask(made)
+    parts = tuple(TxnOffsetCommitPartition(number, 1) for number in range(10))
+    small = [TxnOffsetCommitTopic(one.name, parts) for one in made.topics]
+    open_transaction(node)
+    assert error_of(node.ask(TxnOffsetCommit("x", "a", CLIENT, 0, tuple(small)))) is NONE
+    for topic in small:
+        long = tuple(replace(one, committed_offset=2, committed_metadata="m" * 4_000) for one in topic.partitions)
+        assert error_of(node.ask(TxnOffsetCommit("x", "a", CLIENT, 0, (replace(topic, partitions=long),)))) is NONE
+    before = len(partition.batches)
+    end(cluster, node)
+    written = partition.batches[before:]
+    assert max(len(batch.data) for batch in written) < 1_100_000 and len(written) > 2
+    assert service_of(node).shard.state is ShardState.ACTIVE
+    pending = service_of(node).log.protocol.reader.tail.transactions.unsettled
+    assert not pending
+    other = cluster.start(2)
+    node.step_down()
+    cluster.give_all(other)
+    other.ask(made)
+    assert fetched(other.ask(OffsetFetch((OffsetFetchGroup("a", (OffsetFetchTopic("t7", (0,)),)),)))) == [2]
+
+
+def test_a_commit_that_is_refused_whole_waits_for_no_other_of_its_group() -> None:
+    cluster, node = transacting()
+    cluster.holds = True
+    node.ask(committing("a", 5))
+    open_transaction(node)
+    part = TxnOffsetCommitPartition(0, 7, committed_metadata="m" * 5_000)
+    reply = node.ask(TxnOffsetCommit("x", "a", CLIENT, 0, (TxnOffsetCommitTopic("t", (part,)),)))
+    assert error_of(reply) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    cluster.answer_writes()
 
 
 def test_a_taker_over_finds_what_is_pending_and_its_end() -> None:
