@@ -87,7 +87,7 @@ class ClusterShard:
         return self.claim is not None and self._leaves_by_ms is None
 
     def append(self, pairs: Sequence[Pair], now: BootMoment, *, in_parts: bool = False) -> int | None:
-        """Append records, `in_parts` or in one batch; return the position at which they are durable, or None: refused."""
+        """Append records, `in_parts` or in one batch; return where they are durable, or None if they are refused."""
         self._see(now)
         append = self._writer.append_in_parts if in_parts else self._writer.append
         return append(pairs) if self.is_serving else None
