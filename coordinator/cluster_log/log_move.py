@@ -46,6 +46,7 @@ class LogSurvey:
 
     def __init__(self, index: int, settings: ClusterLogSettings, at_least: int = 0) -> None:
         """`at_least`: offset that the end must have reached; a new leader may return a lower end for a moment."""
+        self.index = index
         self.records: Records = {}
         self.is_done = False
         self._settings = settings
@@ -180,16 +181,20 @@ class ShardMove:
 
     def confirm(self, now: BootMoment) -> None:
         """End a move out of the log by a no-op record: if it is accepted, no node has claimed the shard since, or
-        written to it."""
-        assert self.phase is MovePhase.CLAIMED and self._shard.claim is not None
-        self._append([no_op(self._shard.claim.producer_id)], now)
-        self.phase = MovePhase.WRITING
+        written to it. The move fails if the claim was lost before."""
+        if self.phase is MovePhase.FAILED:
+            return
+        assert self.phase is MovePhase.CLAIMED
+        claim = self._shard.claim
+        if self._append([no_op(-1 if claim is None else claim.producer_id)], now):
+            self.phase = MovePhase.WRITING
 
     def _take(self, effect: ShardEffect, now: BootMoment) -> None:
         match effect:
             case LogReplayed(records=records):
                 apply(self.records, records)
-            case StateDropped():
+            case StateDropped() if self.phase is not MovePhase.FAILED:
+                # After a failure the records stay, since another thread may be writing them to a folder.
                 self.records.clear()
             case ShardOwned():
                 self._owned(now)
@@ -199,7 +204,10 @@ class ShardMove:
             case WritesDurable(position=position) if self.phase is MovePhase.WRITING and position >= self._last:
                 self._all_written()
             case ShardLost(reason=reason):
-                self._fail(f"it was lost while it was moved: {reason}")
+                self._lost(reason)
+
+    def _lost(self, reason: str) -> None:
+        self._fail(f"it was lost while it was moved: {reason}")
 
     def _fail(self, reason: str) -> None:
         self.phase, self.reason = MovePhase.FAILED, reason
@@ -220,16 +228,21 @@ class ShardMove:
         missing = [pair for pair in self._wanted.items() if pair[0] not in self.records]
         self.written = len(missing)
         for pair in missing:
-            self._append([pair], now)
+            if not self._append([pair], now):
+                return
         if not missing:
             self._read_back()
 
-    def _append(self, pairs: list[Pair], now: BootMoment) -> None:
+    def _append(self, pairs: list[Pair], now: BootMoment) -> bool:
+        """Append records. Return false if the claim was lost, which ends the move."""
         position = self._shard.append(pairs, now)
-        assert position is not None, "the shard is claimed"
+        if position is None:
+            self._lost(self._shard.problem)
+            return False
         self._last, self._back = position, None
         if self._wanted is not None:
             self.phase = MovePhase.WRITING
+        return True
 
     def _all_written(self) -> None:
         if self._wanted is None:

@@ -19,6 +19,7 @@ from tests.simulation.cluster.partition import Partition
 
 DAY_MS = 86_400_000
 SETTINGS = ClusterLogSettings(max_batch_bytes=2_000)
+SLEPT = f"it was lost while it was moved: the process slept for {SETTINGS.session_ms + 1} ms"
 WANTED: Records = {b"group-%d" % n: b"offset %d" % (n * n) for n in range(200)}
 Fault = Callable[[Request], bool]
 
@@ -231,6 +232,39 @@ def test_a_node_that_claimed_the_shard_before_a_move_out_was_confirmed_ends_it()
     out.confirm(cluster.now)
     cluster.run(out, lambda: out.is_settled)
     assert out.phase is MovePhase.FAILED
+
+
+def test_a_move_out_whose_process_slept_fails_with_a_sentence_and_keeps_its_records() -> None:
+    cluster = Cluster()
+    cluster.move(WANTED)
+    out = cluster.move(None)
+    cluster.now_ms += SETTINGS.session_ms + 1
+    out.confirm(cluster.now)
+    assert (out.phase, out.problem) == (MovePhase.FAILED, SLEPT)
+    assert out.take_effects(cluster.now) == [] and out.records == WANTED
+
+
+def test_a_move_out_that_lost_its_shard_before_it_is_confirmed_stays_failed() -> None:
+    cluster = Cluster()
+    cluster.move(WANTED)
+    out = cluster.move(None)
+    cluster.now_ms += SETTINGS.session_ms + 1
+    out.take_effects(cluster.now)
+    assert (out.phase, out.records) == (MovePhase.FAILED, WANTED)
+    out.confirm(cluster.now)
+    assert (out.phase, out.problem) == (MovePhase.FAILED, SLEPT)
+
+
+def test_a_move_out_that_is_looked_after_is_confirmed_sessions_later() -> None:
+    cluster = Cluster()
+    cluster.move(WANTED)
+    out = cluster.move(None)
+    for _ in range(10):
+        cluster.now_ms = out.next_deadline_ms
+        assert out.take_effects(cluster.now) == []
+    out.confirm(cluster.now)
+    cluster.run(out, lambda: out.is_settled)
+    assert out.phase is MovePhase.DONE
 
 
 def test_records_that_do_not_count_are_repaired_with_those_to_be_moved() -> None:
