@@ -4,16 +4,19 @@ import asyncio
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from coordinator.cluster_log.log_move import Records
 from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC
 from coordinator.config.config import Config, load_config
 from coordinator.gateway.io.broker_client import RequestFailed
+from coordinator.gateway.io.cluster.member import boot_ms
 from coordinator.gateway.io.cluster_identity import ClusterIdentity
-from coordinator.gateway.io.move import move_command
+from coordinator.gateway.io.move import cluster_side, move_command
 from coordinator.gateway.io.move.data_folder import MoveRefused, read_folder, write_folder
 from coordinator.records.codec import encode_marker
 from coordinator.records.records import TransactionEnded
@@ -40,6 +43,8 @@ SHARDS = 4
 SETTINGS = (f"offsets.topic.num.partitions={SHARDS}", "group.initial.rebalance.delay.ms=0")
 GROUPS = [f"group-{number}" for number in range(12)]
 _PATIENCE_S = 90
+_LOOKED_WITHIN_S = 5
+"""Time within which a move looks at the clock, which it does each second."""
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +134,30 @@ async def test_a_dry_run_of_the_way_back_claims_nothing(folder: Path, kafka: Fak
 async def test_a_move_that_was_done_is_done_again_without_a_write(folder: Path, kafka: FakeKafka) -> None:
     await move("cluster", folder, kafka)
     assert (await move("cluster", folder, kafka))[-1].startswith("0 records written")
+
+
+async def test_a_folder_may_take_longer_than_a_session_to_write(
+    folder: Path, kafka: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await move("cluster", folder, kafka)
+    skipped_ms, looked = 0, threading.Event()
+
+    def skipping_boot_ms() -> int:
+        looked.set()
+        return boot_ms() + skipped_ms
+
+    def write_slowly(target: Path, shards: Sequence[Records], cluster_id: str, node_id: int) -> Path:
+        nonlocal skipped_ms
+        for _ in range(2):
+            skipped_ms += 40_000
+            looked.clear()
+            looked.wait(_LOOKED_WITHIN_S)
+        return write_folder(target, shards, cluster_id, node_id)
+
+    monkeypatch.setattr(cluster_side, "boot_ms", skipping_boot_ms)
+    monkeypatch.setattr(move_command, "write_folder", write_slowly)
+    await move("local", tmp_path / "back", kafka)
+    assert read_folder(tmp_path / "back").shards == read_folder(folder).shards
 
 
 async def test_a_half_written_folder_is_made_anew(folder: Path, kafka: FakeKafka, tmp_path: Path) -> None:

@@ -149,11 +149,15 @@ async def to_local(config: Config, link: ClusterLink, say: Say, *, executes: boo
             return
         moves = await side.take(partitions)
         shards = [one.records for one in moves]
-        _report(shards, folder, say)
-        cluster_id = (await link.metadata()).cluster_id
-        if not cluster_id:
-            raise MoveRefused("the cluster does not report its id")
-        unfinished = await asyncio.to_thread(write_folder, folder, shards, cluster_id, config.node_id)
+
+        async def write() -> Path:
+            await asyncio.to_thread(_report, shards, folder, say)
+            cluster_id = (await link.metadata()).cluster_id
+            if not cluster_id:
+                raise MoveRefused("the cluster does not report its id")
+            return await asyncio.to_thread(write_folder, folder, shards, cluster_id, config.node_id)
+
+        unfinished = await side.hold(moves, write())
         await side.confirm(moves)
         await side.check_unused(config.upstream_nodes_group)
         finish(unfinished, folder)
