@@ -235,7 +235,7 @@ class ShardMove:
 
     def _append(self, pairs: list[Pair], now: BootMoment) -> bool:
         """Append records. Return false if the claim was lost, which ends the move."""
-        position = self._shard.append(pairs, now)
+        position = self._shard.append(pairs, now, in_parts=True)
         if position is None:
             self._lost(self._shard.problem)
             return False
