@@ -81,6 +81,8 @@ class FakeKafka:
         self.silent: set[int] = set()
         """Brokers that do not answer."""
         self.fences = True
+        self.replies: dict[type[Message], Message] = {}
+        """Odd replies, in place of what a broker would answer."""
         self.coordinator = 1
         self.finds = ErrorCode.NONE
         """Error of every FindCoordinator."""
@@ -129,6 +131,8 @@ class FakeKafka:
                 writer.write(codec.frame(number, await self._reply(broker, message)))
 
     async def _reply(self, broker: int, message: Message) -> Message:
+        if type(message) in self.replies:
+            return self.replies[type(message)]
         match message:
             case ApiVersions():
                 rows = [BY_MESSAGE[one] for one in _SERVED]

@@ -1,6 +1,7 @@
 """EDGE: creates and checks the topics of the log at a start, and tests that the brokers fence."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping
 
@@ -62,7 +63,8 @@ class Preparation:
         self._shards = shards
         self._copies = copies
         self._producer_ids = ProducerIds(link)
-        self._name = f"muster-proof-{node_id}"
+        # Nodes of one node id, which has a default, would fence each other's proof: the brokers would seem at fault.
+        self._name = f"muster-proof-{node_id}-{secrets.token_hex(8)}"
         self._settings = settings
         self._notes_bytes = notes_bytes
         self.log_id = ""

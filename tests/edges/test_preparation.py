@@ -1,0 +1,42 @@
+"""The start at a cluster of brokers, before a node joins the others: the proof, odd answers, and what it waits for."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from coordinator.cluster_log.settings import NOTES_TOPIC, OFFSETS_LOG_TOPIC, ClusterLogSettings
+from coordinator.gateway.cluster.log_topics import PROOF_TOPIC
+from coordinator.gateway.io.cluster.preparation import Preparation
+from protocol.messages.data import InitProducerId
+from tests.edges.fake_kafka import FakeKafka, fake_kafka
+from tests.edges.test_cluster_log_requests import link_to
+
+SHARDS = 2
+
+
+def make_topics(kafka: FakeKafka) -> None:
+    for name, partitions in ((OFFSETS_LOG_TOPIC, SHARDS), (PROOF_TOPIC, 1), (NOTES_TOPIC, 1)):
+        kafka.make_topic(name, partitions)
+
+
+@contextlib.asynccontextmanager
+async def preparations(kafka: FakeKafka, *node_ids: int) -> AsyncIterator[list[Preparation]]:
+    links = [link_to(kafka) for _ in node_ids]
+    try:
+        yield [
+            Preparation(link, SHARDS, 1, node_id, ClusterLogSettings(), notes_bytes=1 << 20)
+            for link, node_id in zip(links, node_ids, strict=True)
+        ]
+    finally:
+        for link in links:
+            await link.stop()
+
+
+async def test_nodes_of_one_id_that_start_together_do_not_fence_each_others_proof() -> None:
+    async with fake_kafka() as kafka, preparations(kafka, 1, 1, 1) as made:
+        make_topics(kafka)
+        await asyncio.gather(*(one.run() for one in made))
+        asked = [message for _, _, message in kafka.all_asked(InitProducerId)]
+        names = [one.transactional_id or "" for one in asked if isinstance(one, InitProducerId)]
+        assert len(names) == 9 and len(set(names)) == 3, "an id for each start, for all of it"
+        assert all(name.startswith("muster-proof-1-") for name in names)  # access rules are by prefix
