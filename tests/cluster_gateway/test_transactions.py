@@ -196,6 +196,13 @@ def test_without_an_answer_the_client_asks_again(missing: type[Message]) -> None
     assert front.node.ask(in_transaction(7)) == ErrorReply(NOT_NOW)
 
 
+def test_a_reply_without_a_coordinator_is_none() -> None:
+    front = Front()
+    front.answers[FindCoordinator] = FindCoordinatorReply(())
+    assert front.node.ask(in_transaction(7)) == ErrorReply(NOT_NOW)
+    assert front.node.ask(ADD) == ErrorReply(NOT_NOW)
+
+
 def test_while_no_broker_can_be_asked_the_client_asks_again() -> None:
     front = Front()
     front.is_reachable = False

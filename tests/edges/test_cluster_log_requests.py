@@ -16,6 +16,7 @@ from coordinator.gateway.io.cluster.log_requests import LogRequests
 from coordinator.gateway.io.cluster.member import boot_ms
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, Produce
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
 
 _PATIENCE_S = 60
@@ -228,3 +229,10 @@ async def test_epochs_of_a_shard_come_from_the_coordinator_of_its_id_wherever_th
         (next_epoch,) = await made.told(3, times=3)
         assert isinstance(next_epoch, ProducerIdAnswered) and next_epoch.error is ErrorCode.NONE
         assert (next_epoch.producer_id, next_epoch.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
+
+
+async def test_a_reply_without_a_coordinator_is_none() -> None:
+    async with shards() as (kafka, made):
+        kafka.replies[FindCoordinator] = FindCoordinatorReply(())
+        made.requests.send(AskProducerId(3, 1))
+        assert await made.told(3) == [ProducerIdAnswered(1, None)]

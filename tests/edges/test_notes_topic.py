@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import pytest
 from structlog.testing import capture_logs
 
 from coordinator.cluster_log.settings import NOTES_TOPIC
@@ -13,6 +14,8 @@ from coordinator.cluster_node.nodes import LetGo, News
 from coordinator.gateway.io.cluster.notes_topic import NotesTopic
 from coordinator.node.events import Event
 from coordinator.records.records import Note
+from protocol.messages import Message
+from protocol.messages.data import Fetch, FetchReply, FetchTopicReply, Produce, ProduceReply, ProduceTopicReply
 from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
 from tests.edges.test_cluster_log_requests import link_to
 
@@ -97,3 +100,27 @@ async def test_a_node_starts_without_a_topic_and_says_so() -> None:
             async with tellers(kafka, "one", within_s=0.3) as (one,):
                 assert not one.heard
         assert [line["topic"] for line in logs] == [NOTES_TOPIC]
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd"),
+    [
+        (Produce, ProduceReply(())),
+        (Produce, ProduceReply((ProduceTopicReply(NOTES_TOPIC, ()),))),
+        (Fetch, FetchReply()),
+        (Fetch, FetchReply(responses=(FetchTopicReply(NOTES_TOPIC, ()),))),
+    ],
+)
+async def test_a_reply_that_leaves_the_topic_out_is_none(
+    kind: type[Message], odd: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.notes_topic._RETRY_S", 0.01)
+    async with fake_kafka(1) as kafka:
+        kafka.make_topic(NOTES_TOPIC, 1)
+        async with tellers(kafka, "one", "two") as (one, two):
+            kafka.replies[kind] = odd
+            asked = len(kafka.all_asked(kind))
+            one.tell(note("a"))
+            await until(lambda: len(kafka.all_asked(kind)) > asked + 3)
+            kafka.replies.clear()
+            await until(lambda: bool(two.heard))

@@ -3,11 +3,20 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
 
 from coordinator.cluster_log.settings import NOTES_TOPIC, OFFSETS_LOG_TOPIC, ClusterLogSettings
 from coordinator.gateway.cluster.log_topics import PROOF_TOPIC
+from coordinator.gateway.io.broker_client import RequestFailed
+from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.gateway.io.cluster.preparation import Preparation
-from protocol.messages.data import InitProducerId
+from partition_log.store.recovery import LOCK_FILE
+from protocol.messages import Message
+from protocol.messages.data import InitProducerId, Produce, ProduceReply, ProduceTopicReply
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply
+from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
 from tests.edges.fake_kafka import FakeKafka, fake_kafka
 from tests.edges.test_cluster_log_requests import link_to
 
@@ -40,3 +49,42 @@ async def test_nodes_of_one_id_that_start_together_do_not_fence_each_others_proo
         names = [one.transactional_id or "" for one in asked if isinstance(one, InitProducerId)]
         assert len(names) == 9 and len(set(names)) == 3, "an id for each start, for all of it"
         assert all(name.startswith("muster-proof-1-") for name in names)  # access rules are by prefix
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd"),
+    [
+        (Produce, ProduceReply(())),
+        (Produce, ProduceReply((ProduceTopicReply(PROOF_TOPIC, ()),))),
+        (FindCoordinator, FindCoordinatorReply(())),
+    ],
+)
+async def test_a_reply_that_leaves_out_what_was_asked_for_is_none(kind: type[Message], odd: Message) -> None:
+    async with fake_kafka() as kafka, preparations(kafka, 1) as (one,):
+        kafka.replies[kind] = odd
+        with pytest.raises(RequestFailed, match="0 answers to one question"):
+            await one.run()
+        kafka.replies.clear()
+        await one.run()
+
+
+async def test_metadata_without_the_topics_is_no_answer() -> None:
+    async with fake_kafka() as kafka, preparations(kafka, 1) as (one,):
+        brokers = (MetadataBroker(1, "127.0.0.1", kafka.ports[1]),)
+        kafka.replies[Metadata] = MetadataReply(brokers, "fake", 1)
+        with pytest.raises(RequestFailed, match="described other topics"):
+            await one.run()
+
+
+async def test_a_predecessor_is_no_concern_where_no_coordinator_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.predecessor._WITHIN_S", 0.3)
+    (tmp_path / LOCK_FILE).touch()
+    async with fake_kafka() as kafka:
+        kafka.replies[FindCoordinator] = FindCoordinatorReply(())
+        former, link = Predecessor(tmp_path, "nodes"), link_to(kafka)
+        former.record("a")
+        await former.evict(link)
+        await link.stop()
+        assert len(kafka.all_asked(FindCoordinator)) > 1

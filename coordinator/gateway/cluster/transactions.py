@@ -117,7 +117,7 @@ class TransactionCalls:
     def _found(self, then: Then, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         assert delayed.ref is not None
         _, reply = delayed.single_exchange
-        if not isinstance(reply, FindCoordinatorReply):
+        if not isinstance(reply, FindCoordinatorReply) or not reply.coordinators:
             self._refuse(delayed.ref, _NOT_NOW)
         elif refused := reply.coordinators[0].error_code:
             self._refuse(delayed.ref, refused)

@@ -1,6 +1,6 @@
 """EDGE: requests that any broker of the cluster can answer, and the brokers' addresses from the replies."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from coordinator.gateway.io.broker_client import BrokerClient, HostPort, RequestFailed
@@ -10,6 +10,7 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 
 OpenClient = Callable[[HostPort], Awaitable[BrokerClient]]
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 
 TIMEOUT_S = 2.0
 """Silence after which another broker is asked."""
@@ -72,3 +73,10 @@ class ClusterLink:
     async def stop(self) -> None:
         """Close the connections."""
         await self.clients.stop()
+
+
+def only(answers: Sequence[T]) -> T:
+    """Return the answer about the one thing that was asked. Raises RequestFailed if a broker answers otherwise."""
+    if len(answers) != 1:
+        raise RequestFailed(f"a broker gave {len(answers)} answers to one question")
+    return answers[0]

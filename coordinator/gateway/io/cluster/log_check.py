@@ -10,8 +10,8 @@ from coordinator.cluster_log.settings import OFFSETS_LOG_TOPIC
 from coordinator.config.cluster import OffsetsLog
 from coordinator.config.config import Config, ConfigError
 from coordinator.gateway.io.broker_client import RequestFailed
-from coordinator.gateway.io.cluster.link import ClusterLink
-from coordinator.gateway.io.cluster.nodes_members import count_members, only
+from coordinator.gateway.io.cluster.link import ClusterLink, only
+from coordinator.gateway.io.cluster.nodes_members import count_members
 from coordinator.gateway.io.supervisor import Supervisor
 from protocol.errors import ErrorCode
 from protocol.words import counted

@@ -2,16 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from coordinator.gateway.io.broker_client import RequestFailed
-from coordinator.gateway.io.cluster.link import ClusterLink
+from coordinator.gateway.io.cluster.link import ClusterLink, only
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
-
-T = TypeVar("T")
 
 _PAUSE_S: Final = 0.2
 
@@ -39,10 +36,3 @@ async def _describe(link: ClusterLink, group: str) -> tuple[ErrorCode, int]:
     described = only(reply.groups)
     is_absent = described.error_code is ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if is_absent else described.error_code, len(described.members)
-
-
-def only(answers: Sequence[T]) -> T:
-    """Return the answer about the one thing that was asked. Raises RequestFailed if a broker answers otherwise."""
-    if len(answers) != 1:
-        raise RequestFailed(f"a broker gave {len(answers)} answers to one question")
-    return answers[0]

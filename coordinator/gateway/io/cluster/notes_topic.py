@@ -19,7 +19,7 @@ from coordinator.gateway.cluster.news import NewsQueue, decode_news
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
 from coordinator.gateway.io.broker_clients import BrokerClients
 from coordinator.gateway.io.cluster.leaders import MOVED, PartitionLeaders
-from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink
+from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink, only
 from coordinator.gateway.io.tasks import Tasks
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
@@ -110,11 +110,10 @@ class NotesTopic:
         error: ErrorCode | None = None
         try:
             reply = await (await self._writing.get(leader)).ask(message, 2 * TIMEOUT_S)
+            assert isinstance(reply, ProduceReply)
+            error = only(only(reply.responses).partition_responses).error_code
         except RequestFailed:
             pass
-        else:
-            assert isinstance(reply, ProduceReply)
-            error = reply.responses[0].partition_responses[0].error_code
         self._doubt_leader_after(error)
         return error
 
@@ -151,7 +150,7 @@ class NotesTopic:
         )
         try:
             reply = await (await self._reading.get(leader)).ask(message, TIMEOUT_S)
+            assert isinstance(reply, FetchReply)
+            return only(only(reply.responses).partitions)
         except RequestFailed:
             return None
-        assert isinstance(reply, FetchReply)
-        return reply.responses[0].partitions[0] if reply.responses else None

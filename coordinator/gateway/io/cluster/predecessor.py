@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from coordinator.gateway.io.broker_client import RequestFailed
-from coordinator.gateway.io.cluster.link import ClusterLink
+from coordinator.gateway.io.cluster.link import ClusterLink, only
 from partition_log.store.recovery import LOCK_FILE
 from protocol.errors import ErrorCode
 from protocol.messages.groups import LeaveGroup, LeaveGroupReply, LeavingMember
@@ -75,7 +75,7 @@ class Predecessor:
 
     async def _leave(self, link: ClusterLink, member_id: str) -> ErrorCode:
         found = await link.ask(FindCoordinator((self._group_id,)), FindCoordinatorReply)
-        (coordinator,) = found.coordinators
+        coordinator = only(found.coordinators)
         if coordinator.error_code:
             return coordinator.error_code
         leave = LeaveGroup(self._group_id, (LeavingMember(member_id, reason=_REASON),))

@@ -21,7 +21,7 @@ from coordinator.gateway.cluster.log_topics import (
     replicas,
 )
 from coordinator.gateway.io.broker_client import RequestFailed
-from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink
+from coordinator.gateway.io.cluster.link import TIMEOUT_S, ClusterLink, only
 from coordinator.gateway.io.cluster.producer_ids import COORDINATOR_MOVED, ProducerIds
 from protocol.errors import ErrorCode
 from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
@@ -99,6 +99,8 @@ class Preparation:
         asked = False
         while True:
             described = await self._link.metadata(_OFFSETS, _PROOF)
+            if {topic.name for topic in described.topics} != {_OFFSETS, _PROOF}:
+                raise RequestFailed("a broker described other topics than those that were asked for")
             missing = [topic.name for topic in described.topics if topic.error_code is not ErrorCode.NONE]
             if not missing and all(_has_leaders(topic) for topic in described.topics):
                 return described
@@ -114,7 +116,7 @@ class Preparation:
         it."""
         if not self._notes_bytes:
             return ()
-        (found,) = (await self._link.metadata(NOTES_TOPIC)).topics
+        found = only((await self._link.metadata(NOTES_TOPIC)).topics)
         if found.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return ()
         topic = notes_topic(replicas(self._copies, len(described.brokers)), self._notes_bytes)
@@ -165,10 +167,10 @@ class Preparation:
         message = Produce((ProduceTopic(_PROOF, (ProducePartition(0, batch),)),), -1, int(TIMEOUT_S * 1_000))
         while True:
             described = await self._link.metadata(_PROOF)
-            leader = self._link.address_of(described.topics[0].partitions[0].leader_id)
+            leader = self._link.address_of(only(only(described.topics).partitions).leader_id)
             if leader is not None:
                 reply = await self._link.ask_at(leader, message, ProduceReply, 2 * TIMEOUT_S)
-                error = reply.responses[0].partition_responses[0].error_code
+                error = only(only(reply.responses).partition_responses).error_code
                 if verdict_on(error) is not WriteVerdict.AGAIN:
                     return error
             await asyncio.sleep(_PAUSE_S)

@@ -1,7 +1,7 @@
 """EDGE: requests for producer ids and epochs of transactional ids, each to the coordinator of the id."""
 
 from coordinator.gateway.io.broker_client import HostPort, RequestFailed
-from coordinator.gateway.io.cluster.link import ClusterLink
+from coordinator.gateway.io.cluster.link import ClusterLink, only
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
@@ -35,7 +35,7 @@ class ProducerIds:
 
     async def _find(self, name: str) -> HostPort | ErrorCode:
         reply = await self._link.ask(FindCoordinator((name,), _TRANSACTION_KEY), FindCoordinatorReply)
-        found = reply.coordinators[0]
+        found = only(reply.coordinators)
         if found.error_code is not ErrorCode.NONE:
             return found.error_code
         self._coordinators[name] = found.host, found.port
