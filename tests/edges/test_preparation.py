@@ -13,14 +13,16 @@ from coordinator.gateway.io.broker_client import RequestFailed
 from coordinator.gateway.io.cluster.predecessor import Predecessor
 from coordinator.gateway.io.cluster.preparation import Preparation
 from partition_log.store.recovery import LOCK_FILE
+from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.data import InitProducerId, Produce, ProduceReply, ProduceTopicReply
+from protocol.messages.data import InitProducerId, Produce, ProducePartitionReply, ProduceReply, ProduceTopicReply
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
-from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
-from tests.edges.fake_kafka import FakeKafka, fake_kafka
+from protocol.messages.topics import CreateTopics, CreateTopicsReply, Metadata, MetadataBroker, MetadataReply
+from tests.edges.fake_kafka import FakeKafka, fake_kafka, until
 from tests.edges.test_cluster_log_requests import link_to
 
 SHARDS = 2
+_PATIENCE_S = 20
 
 
 def make_topics(kafka: FakeKafka) -> None:
@@ -88,3 +90,65 @@ async def test_a_predecessor_is_no_concern_where_no_coordinator_is_named(
         await former.evict(link)
         await link.stop()
         assert len(kafka.all_asked(FindCoordinator)) > 1
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.preparation._PATIENCE_S", 0.0)
+    monkeypatch.setattr("coordinator.gateway.io.cluster.preparation._PAUSE_S", 0.01)
+
+
+async def _reason(preparation: Preparation) -> str:
+    """Why the start cannot go on."""
+    async with asyncio.timeout(_PATIENCE_S):
+        with pytest.raises(RequestFailed) as failed:
+            await preparation.run()
+    return str(failed.value)
+
+
+@pytest.mark.usefixtures("_impatient")
+async def test_a_start_tells_that_a_topic_has_no_leader() -> None:
+    async with fake_kafka() as kafka, preparations(kafka, 1) as (one,):
+        make_topics(kafka)
+        kafka.leaders[OFFSETS_LOG_TOPIC, 1] = -1
+        assert await _reason(one) == "topics __muster_offsets and __muster_proof: LEADER_NOT_AVAILABLE"
+
+
+@pytest.mark.usefixtures("_impatient")
+async def test_a_start_tells_that_topics_are_not_there_yet() -> None:
+    async with fake_kafka() as kafka, preparations(kafka, 1) as (one,):
+        kafka.replies[CreateTopics] = CreateTopicsReply(())
+        assert await _reason(one) == "topics __muster_offsets and __muster_proof: UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT])
+async def test_a_start_tells_why_the_proof_cannot_be_written(error: ErrorCode) -> None:
+    async with fake_kafka() as kafka, preparations(kafka, 1) as (one,):
+        make_topics(kafka)
+        refused = ProducePartitionReply(0, error)
+        kafka.replies[Produce] = ProduceReply((ProduceTopicReply(PROOF_TOPIC, (refused,)),))
+        assert await _reason(one) == f"a write to topic __muster_proof: {error.name}"
+
+
+@pytest.mark.usefixtures("_impatient")
+async def test_a_start_tells_that_no_producer_id_is_given() -> None:
+    async with fake_kafka() as kafka, preparations(kafka, 1) as (one,):
+        make_topics(kafka)
+        kafka.finds = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await _reason(one) == "the proof's InitProducerId: COORDINATOR_NOT_AVAILABLE"
+
+
+async def test_a_start_goes_on_once_the_brokers_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.gateway.io.cluster.preparation._PAUSE_S", 0.01)
+    async with fake_kafka() as kafka, preparations(kafka, 1) as (one,):
+        make_topics(kafka)
+        kafka.leaders[PROOF_TOPIC, 0] = -1
+        running = asyncio.ensure_future(one.run())
+        await until(lambda: len(kafka.all_asked(Metadata)) > 2)
+        kafka.leaders[PROOF_TOPIC, 0] = 1
+        kafka.finds = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await until(lambda: len(kafka.all_asked(FindCoordinator)) > 2)
+        kafka.finds = ErrorCode.NONE
+        async with asyncio.timeout(_PATIENCE_S):
+            await running

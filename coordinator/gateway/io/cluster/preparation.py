@@ -41,7 +41,8 @@ from protocol.messages.topics import (
 )
 
 _CREATE_TIMEOUT_MS = 20_000
-_PAUSE_S = 0.2
+_PAUSE_S, _PATIENCE_S = 0.2, 10.0
+"""Time between two attempts at a step, and the time after which the operator is told why more are needed."""
 _NOT_YET = COORDINATOR_MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS}
 _OFFSETS, _PROOF = OFFSETS_LOG_TOPIC, PROOF_TOPIC
 
@@ -96,20 +97,20 @@ class Preparation:
 
     async def _topics(self) -> MetadataReply:
         """Return the metadata of both topics, created if missing, once every partition has a leader."""
-        asked = False
+        asked, attempts = False, _Attempts(f"topics {_OFFSETS} and {_PROOF}")
         while True:
             described = await self._link.metadata(_OFFSETS, _PROOF)
             if {topic.name for topic in described.topics} != {_OFFSETS, _PROOF}:
                 raise RequestFailed("a broker described other topics than those that were asked for")
-            missing = [topic.name for topic in described.topics if topic.error_code is not ErrorCode.NONE]
+            missing = {topic.name: topic.error_code for topic in described.topics if topic.error_code}
             if not missing and all(_has_leaders(topic) for topic in described.topics):
                 return described
             if missing and not asked:
                 copies = replicas(self._copies, len(described.brokers))
                 topics = (offsets_topic(self._shards, copies), proof_topic(copies))
                 await self._create(described, [topic for topic in topics if topic.name in missing])
-                asked = True
-            await asyncio.sleep(_PAUSE_S)
+                asked, attempts = True, _Attempts(f"topics {_OFFSETS} and {_PROOF}")
+            await attempts.pause(next(iter(missing.values()), ErrorCode.LEADER_NOT_AVAILABLE))
 
     async def _make_notes_topic(self, described: MetadataReply) -> tuple[str, ...]:
         """Create the topic of notes if it is missing; return a warning if that fails, since the node can serve without
@@ -153,6 +154,7 @@ class Preparation:
     # --- the proof ---
 
     async def _ask_id(self) -> ProducerId:
+        attempts = _Attempts("the proof's InitProducerId")
         while True:
             reply = await self._producer_ids.ask(self._name)
             if reply.error_code is ErrorCode.NONE:
@@ -160,20 +162,37 @@ class Preparation:
             if reply.error_code not in _NOT_YET:
                 told = f"InitProducerId for the transactional id {self._name} is answered {reply.error_code.name}"
                 raise ConfigError(told)
-            await asyncio.sleep(_PAUSE_S)
+            await attempts.pause(reply.error_code)
 
     async def _write(self, producer: ProducerId, sequence: int) -> ErrorCode:
         batch = fence_batch((*producer, sequence), time.time_ns() // 1_000_000)
         message = Produce((ProduceTopic(_PROOF, (ProducePartition(0, batch),)),), -1, int(TIMEOUT_S * 1_000))
+        attempts = _Attempts(f"a write to topic {_PROOF}")
         while True:
             described = await self._link.metadata(_PROOF)
+            error = ErrorCode.LEADER_NOT_AVAILABLE
             leader = self._link.address_of(only(only(described.topics).partitions).leader_id)
             if leader is not None:
                 reply = await self._link.ask_at(leader, message, ProduceReply, 2 * TIMEOUT_S)
                 error = only(only(reply.responses).partition_responses).error_code
                 if verdict_on(error) is not WriteVerdict.AGAIN:
                     return error
-            await asyncio.sleep(_PAUSE_S)
+            await attempts.pause(error)
+
+
+class _Attempts:
+    """Repeated attempts at one step, which the brokers say may succeed later."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._until_s = time.monotonic() + _PATIENCE_S
+
+    async def pause(self, error: ErrorCode) -> None:
+        """Wait before the next attempt. Raises RequestFailed with this error of the last one if they take too long: the
+        caller begins anew, and tells the operator why."""
+        if time.monotonic() > self._until_s:
+            raise RequestFailed(f"{self._step}: {error.name}")
+        await asyncio.sleep(_PAUSE_S)
 
 
 def _has_leaders(topic: MetadataTopicReply) -> bool:
