@@ -6,6 +6,10 @@ from typing import Annotated
 from coordinator.config.consumer_groups import ConsumerGroupConfig
 from coordinator.config.keys import Wrong, about, whole
 
+_LEAST_SESSION_MS = 3_000
+"""A heartbeat gives a lease of a session without `ClusterLogSettings.lease_margin_ms`: a session as short as that would
+give none."""
+
 
 class OffsetsLog(StrEnum):
     """Places where groups and offsets are kept."""
@@ -37,7 +41,11 @@ class ClusterConfig(ConsumerGroupConfig, frozen=True, kw_only=True):
         str, about("Consumer group of the Kafka cluster that assigns the shards to the nodes.")
     ] = "__muster_nodes"
     upstream_nodes_session_timeout_ms: Annotated[
-        int, whole("How long a node may be silent before others take over its shards; the brokers allow 6000.", 1_000)
+        int,
+        whole(
+            "How long a node may be silent before others take over its shards; the brokers allow 6000.",
+            _LEAST_SESSION_MS,
+        ),
     ] = 6_000
     upstream_nodes_heartbeat_interval_ms: Annotated[
         int, whole("Interval of a node's heartbeats, whose replies bring its assignment.", 50)

@@ -5,6 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator.cluster_log.lease import Lease
+from coordinator.cluster_log.settings import ClusterLogSettings
 from coordinator.config.config import Address, Config, ConfigError, load_config
 from coordinator.config.keys import Addresses
 from coordinator.gateway.io.cluster.from_config import ClusterPart
@@ -68,9 +70,20 @@ def test_a_node_whose_log_is_in_the_cluster_has_its_requests_carried_out() -> No
             ("offsets.log=cluster", "upstream.servers=a:1", "upstream.nodes.heartbeat.interval.ms=2001"),
             "a third of upstream.nodes.session.timeout.ms (2000) or less is allowed",
         ),
+        (
+            ("upstream.nodes.session.timeout.ms=2999",),
+            "upstream.nodes.session.timeout.ms = 2999 (--set): a whole number from 3000 to 2147483647 is allowed",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(settings: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_config([part for one in settings for part in ("--set", one)], {}, lambda path: b"")
     assert sentence in str(refused.value)
+
+
+def test_the_shortest_session_leaves_most_of_it_for_the_lease() -> None:
+    load_config(["--set", "upstream.nodes.session.timeout.ms=3000"], {}, lambda path: b"")
+    lease = Lease(ClusterLogSettings(session_ms=3_000))
+    lease.heartbeat_succeeded(0, 0)
+    assert lease.holds(1_999)
