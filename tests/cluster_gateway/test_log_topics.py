@@ -45,6 +45,7 @@ def test_a_topic_is_made_with_the_settings_of_the_protocol() -> None:
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": "3600000",
         "max.message.bytes": "2097152",
+        "segment.bytes": "104857600",
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "false",
         "message.timestamp.type": "LogAppendTime",
@@ -80,6 +81,8 @@ def test_a_topic_whose_records_expire_is_refused() -> None:
         (_facts(min_insync_replicas="1"), "min.insync.replicas=1"),
         (_facts(unclean_leader_election_enable="true"), "unclean.leader.election.enable=true"),
         (_facts(min_compaction_lag_ms="0"), "min.compaction.lag.ms=0"),
+        (_facts(max_message_bytes="1048588"), "max.message.bytes=1048588"),
+        (_facts(segment_bytes="1073741824"), "segment.bytes=1073741824"),
         (_facts(broker_settings={"producer.id.expiration.ms": "3600000"}), "producer.id.expiration.ms=3600000"),
         (_facts(broker_settings={"transactional.id.expiration.ms": "86400000"}), "transactional.id.expiration.ms="),
     ],
@@ -87,6 +90,11 @@ def test_a_topic_whose_records_expire_is_refused() -> None:
 def test_what_is_unsafe_is_said(facts: LogFacts, said: str) -> None:
     (problem,) = problems(facts, ClusterLogSettings())
     assert said in problem
+
+
+def test_larger_batches_and_smaller_segments_are_no_problem() -> None:
+    facts = _facts(max_message_bytes="4194304", segment_bytes="16777216")
+    assert list(problems(facts, ClusterLogSettings())) == []
 
 
 def test_one_partition_with_fewer_replicas_is_enough() -> None:

@@ -13,6 +13,8 @@ _SAFE_REPLICAS, _SAFE_IN_SYNC = 3, 2
 _LEAST_LAG_MS = 3_600_000
 _MESSAGE_BYTES = 2 << 20
 """Largest batch that the topic accepts: twice the size of a shard's batches, except those of a single append."""
+_SEGMENT_BYTES = 104_857_600
+"""Size of a segment, as in `__consumer_offsets`. The newest one is never cleaned, and a replay reads all of it."""
 _LEAST_SEGMENT_BYTES = 4 << 20
 _KEPT_FOR_TWICE = 2
 """Factor by which brokers must remember a producer longer than its owner is ever silent."""
@@ -45,6 +47,7 @@ def offsets_topic(shards: int, copies: int) -> CreatableTopic:
                 "cleanup.policy": "compact",
                 "min.compaction.lag.ms": str(_LEAST_LAG_MS),
                 "max.message.bytes": str(_MESSAGE_BYTES),
+                "segment.bytes": str(_SEGMENT_BYTES),
                 **_replication(copies),
             }
         ),
@@ -123,7 +126,23 @@ def problems(facts: LogFacts, settings: ClusterLogSettings) -> Iterator[str]:
             f"topic {name} has min.compaction.lag.ms={lag_ms}: records of an owner that the brokers forgot to fence "
             f"could be kept in place of newer ones; {_LEAST_LAG_MS} leaves time to repair them"
         )
+    yield from _wrong_sizes(facts.settings)
     yield from _short_memories(facts.broker_settings, settings)
+
+
+def _wrong_sizes(settings: Settings) -> Iterator[str]:
+    message_bytes = _number(settings, "max.message.bytes")
+    if message_bytes is not None and message_bytes < _MESSAGE_BYTES:
+        yield (
+            f"topic {OFFSETS_LOG_TOPIC} has max.message.bytes={message_bytes}: the brokers would refuse a large "
+            f"group's records; {_MESSAGE_BYTES} or more is needed"
+        )
+    segment_bytes = _number(settings, "segment.bytes")
+    if segment_bytes is not None and segment_bytes > _SEGMENT_BYTES:
+        yield (
+            f"topic {OFFSETS_LOG_TOPIC} has segment.bytes={segment_bytes}: the newest segment is never cleaned, so "
+            f"that a take-over may read as much; {_SEGMENT_BYTES} keeps it short"
+        )
 
 
 def _short_memories(broker_settings: Settings, settings: ClusterLogSettings) -> Iterator[str]:
