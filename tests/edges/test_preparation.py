@@ -99,7 +99,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _reason(preparation: Preparation) -> str:
-    """Why the start cannot go on."""
+    """Return why the start cannot go on."""
     async with asyncio.timeout(_PATIENCE_S):
         with pytest.raises(RequestFailed) as failed:
             await preparation.run()
