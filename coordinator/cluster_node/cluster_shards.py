@@ -65,7 +65,7 @@ class ClusterShards:
         self._clock = LogClock(_boot(started))
         self._unwritten = Unwritten(most_unwritten_bytes)
         self._deadlines: list[int] = []
-        self._problems_logged: dict[int, str] = {}
+        self._logged_problems: list[str] = []
         self._scheduled_ms = _NEVER
         self._moves = ShardMoves(settings.session_ms)
         self._node: Node
@@ -74,7 +74,7 @@ class ClusterShards:
     def make(self, count: int, tools: ShardTools) -> list[Shard]:
         """Make the shards, none of which is served yet."""
         self.services = [self._service(index, tools) for index in range(count)]
-        self._deadlines = [_NEVER] * count
+        self._deadlines, self._logged_problems = [_NEVER] * count, [""] * count
         return [service.shard for service in self.services]
 
     def _service(self, index: int, tools: ShardTools) -> ShardService:
@@ -228,10 +228,12 @@ class ClusterShards:
 
     def _log_problem(self, protocol: ClusterShard) -> None:
         """Log once why a shard is not served."""
-        if protocol.problem and protocol.problem != self._problems_logged.get(protocol.index, ""):
+        if protocol.problem == self._logged_problems[protocol.index]:
+            return
+        self._logged_problems[protocol.index] = protocol.problem
+        if protocol.problem:
             text = f"shard {protocol.index} is not served here: {protocol.problem}"
             self._node.effects.append(LogError(text, "info", "shard lost"))
-        self._problems_logged[protocol.index] = protocol.problem
 
     def _caught_up(self, shard: int) -> Iterator[int]:
         self._node.effects.append(CaughtUp(shard))

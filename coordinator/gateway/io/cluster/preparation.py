@@ -109,7 +109,8 @@ class Preparation:
                 copies = replicas(self._copies, len(described.brokers))
                 topics = (offsets_topic(self._shards, copies), proof_topic(copies))
                 await self._create(described, [topic for topic in topics if topic.name in missing])
-                asked, attempts = True, _Attempts(f"topics {_OFFSETS} and {_PROOF}")
+                asked = True
+                attempts.begin_anew()
             await attempts.pause(next(iter(missing.values()), ErrorCode.LEADER_NOT_AVAILABLE))
 
     async def _make_notes_topic(self, described: MetadataReply) -> tuple[str, ...]:
@@ -185,6 +186,10 @@ class _Attempts:
 
     def __init__(self, step: str) -> None:
         self._step = step
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Count the time from now on."""
         self._until_s = time.monotonic() + _PATIENCE_S
 
     async def pause(self, error: ErrorCode) -> None:
