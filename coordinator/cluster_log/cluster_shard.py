@@ -15,7 +15,6 @@ from coordinator.cluster_log.effects import (
     ShardHandedOver,
     ShardLost,
     ShardOwned,
-    WritesDurable,
 )
 from coordinator.cluster_log.entries import ClaimedEpoch, Pair
 from coordinator.cluster_log.events import (
@@ -175,7 +174,7 @@ class ClusterShard:
         if was_leaving:
             self._requests.effects.append(ShardHandedOver(self.index, tag))
         if self._is_wanted:
-            self._requests.later(now, self._begin_claim)
+            self._requests.failed(now, self._begin_claim)
 
     def _hand_over(self, now: BootMoment) -> None:
         self._requests.effects.append(ShardHandedOver(self.index, self._end_claim(now)))
@@ -329,7 +328,7 @@ class ClusterShard:
         self._expected = max(end, self.reader.tail.next_offset)
         durable = self._writer.acknowledge()
         self.reader.tail.skip_own(end, self._writer.sequence)
-        self._requests.effects.append(WritesDurable(self.index, durable))
+        self._requests.acknowledge(durable)
 
     def _close_gap(self, now: BootMoment) -> None:
         """Acknowledge if only innocent records, like markers and fences, lie in between; request repair of stale

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
-from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardEffect, WriteBatch
+from coordinator.cluster_log.effects import AskProducerId, ReadLog, ShardEffect, WriteBatch, WritesDurable
 from coordinator.cluster_log.settings import BootMoment
 
 Continue = Callable[[BootMoment], None]
+
+LONGEST_PAUSE = 10
+"""Longest pause between two attempts that failed, in pauses after the first one."""
 
 
 class ShardRequests:
@@ -23,6 +26,8 @@ class ShardRequests:
         self._awaited = 0
         self._batch = b""
         self._go_on: Continue | None = None
+        self._failed = 0
+        """Attempts that failed since the last one that succeeded."""
 
     def _next(self) -> int:
         self._number += 1
@@ -64,6 +69,18 @@ class ShardRequests:
     def later(self, now: BootMoment, go_on: Continue) -> None:
         """Continue after a pause; this replaces any other postponed step."""
         self.due_ms, self._go_on = now.boot_ms + self.retry_ms, go_on
+
+    def failed(self, now: BootMoment, go_on: Continue) -> None:
+        """Continue after a pause, which doubles with each failure in a row: brokers that refuse for long are not asked
+        ten times a second for each shard."""
+        self.later(now, go_on)
+        self.due_ms = now.boot_ms + self.retry_ms * min(2**self._failed, LONGEST_PAUSE)
+        self._failed = min(self._failed + 1, LONGEST_PAUSE)
+
+    def acknowledge(self, durable: int) -> None:
+        """Report the durable position. The next failure is the first one in its row."""
+        self._failed = 0
+        self.effects.append(WritesDurable(self._index, durable))
 
     def forget(self) -> None:
         """Abandon the request in flight and the postponed step."""

@@ -32,6 +32,13 @@ class OpenTransaction(NamedTuple):
     open_at: int
 
 
+class _UnreadCommit(NamedTuple):
+    """A commit that was not yet found to count in the log, and the key of its record; empty before it is encoded."""
+
+    transaction: OpenTransaction
+    key: bytes = b""
+
+
 class _AwaitedReply(NamedTuple):
     """Reply to a commit, sent once the log is durable up to `position`."""
 
@@ -53,8 +60,8 @@ class ShardTransactions:
         """Handle of the last commit that was encoded."""
         self._open: dict[int, OpenTransaction] = {}
         self._handles: dict[bytes, int] = {}
-        self._unread: dict[int, OpenTransaction] = {}
-        """Handles of commits that were not yet found to count in the log."""
+        """Handles by the key of the record: of commits that wait for the log, and of those that count there."""
+        self._unread: dict[int, _UnreadCommit] = {}
         self._awaited: deque[_AwaitedReply] = deque()
         self._decided: dict[bytes, None] = {}
 
@@ -73,13 +80,14 @@ class ShardTransactions:
             del self._open[producer_id]
             return None
         self._newest += 1
-        self._unread[self._newest] = known
+        self._unread[self._newest] = _UnreadCommit(known)
         return self._newest
 
     def encode(self, handle: int, records: Sequence[Pair]) -> Pair:
         """Return the record of the log for a commit."""
-        transaction, claim = self._unread[handle], self._protocol.claim
+        transaction, claim = self._unread[handle].transaction, self._protocol.claim
         key = pending_key(-1 if claim is None else claim.offset, handle - _FIRST_HANDLE)
+        self._unread[handle] = _UnreadCommit(transaction, key)
         self._handles[key] = self._encoded = handle
         return pending_pair(key, TransactionOffsets(transaction.producer_id, transaction.open_at, tuple(records)))
 
@@ -113,9 +121,11 @@ class ShardTransactions:
         or the previous one's marker was late. Clients wait long after an error, so the commit is retried first."""
         while self._awaited and self._awaited[0].position <= durable:
             done = self._awaited.popleft()
-            if self._unread.pop(done.handle, None) is None:
+            unread = self._unread.pop(done.handle, None)
+            if unread is None:
                 self._shard.outbox.send(done.ref, done.reply)
                 continue
+            self._handles.pop(unread.key, None)
             self._shard.apply_marker(TransactionEnded(done.handle, 0, is_committed=False))
             if done.try_again is not None:
                 done.try_again()

@@ -96,6 +96,28 @@ def test_who_was_slower_asks_again_while_the_shard_is_its_own() -> None:
         assert "AskProducerId" in kinds(bench.tell(OwnershipGiven()))
 
 
+def test_claims_that_are_refused_for_long_are_repeated_once_a_second() -> None:
+    bench = Bench()
+    asked = bench.tell(OwnershipGiven())
+    pauses = []
+    for _ in range(7):
+        bench.answer(asked, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        lost_ms = bench.now_ms
+        while not (asked := bench.wait(100)):
+            pass
+        pauses.append(bench.now_ms - lost_ms)
+    assert pauses == [100, 200, 400, 800, 1_000, 1_000, 1_000]
+
+    claim = bench.answer(bench.answer(asked, producer_id=7, producer_epoch=0))
+    bench.answer(bench.answer(claim))
+    assert bench.shard.is_serving
+    bench.shard.append([(b"k", b"1")], bench.now)
+    bench.answer(bench.take())
+    bench.shard.append([(b"k", b"2")], bench.now)
+    bench.answer(bench.take(), error=ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert "AskProducerId" in kinds(bench.wait(100)), "a write that succeeded ends the row of failures"
+
+
 def test_a_claim_that_took_longer_than_a_session_begins_anew() -> None:
     bench = Bench()
     claim = bench.answer(bench.answer(bench.tell(OwnershipGiven()), producer_id=7, producer_epoch=0))

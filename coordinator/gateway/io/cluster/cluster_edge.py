@@ -113,7 +113,7 @@ class ClusterEdge:
             except RequestFailed as failed:
                 if str(failed) != why:
                     why = str(failed)
-                    log.warning("the log of the cluster cannot be reached: no group is served yet", why=why)
+                    log.warning("the log of the cluster cannot be prepared yet: no group is served", why=why)
                 await asyncio.sleep(_RETRY_S)
         for problem in self._problems:
             log.warning("the log of the cluster is not safe", why=problem)
