@@ -84,7 +84,7 @@ def permissions_for_reply(message: Message, reply: Message, code_of: CodeOf) -> 
     elif isinstance(reply, ListGroupOffsetsReply):
         for group in reply.groups:
             yield Permission(GROUP, group.group_id, _DESCRIBE)
-            yield from (Permission(TOPIC, topic, _DESCRIBE) for topic in group.topics)
+            yield from (Permission(TOPIC, topic, _DESCRIBE) for topic in (*group.topics, *group.in_order))
     elif isinstance(reply, OffsetFetchReply) and isinstance(message, OffsetFetch):
         unrestricted = fetches_all_topics(message)
         fetched = (topic for group in reply.groups if group.group_id in unrestricted for topic in group.topics)

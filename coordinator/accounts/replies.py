@@ -157,11 +157,12 @@ def finish_group_offsets(
 ) -> Message:
     """Keep the groups, and in them the topics, that the client may describe."""
 
-    def shown(topics: dict[str, dict[int, int]]) -> dict[str, dict[int, int]]:
+    def shown(topics: dict[str, Any]) -> dict[str, Any]:
         return {name: topics[name] for name in topics if not code_of(Permission(TOPIC, name, _DESCRIBE))}
 
     described = (one for one in reply.groups if not code_of(Permission(GROUP, one.group_id, _DESCRIBE)))
-    return replace(reply, groups=tuple(replace(one, topics=shown(one.topics)) for one in described))
+    groups = (replace(one, topics=shown(one.topics), in_order=shown(one.in_order)) for one in described)
+    return replace(reply, groups=tuple(groups))
 
 
 def finish_end_samples(

@@ -13,7 +13,7 @@ from coordinator.clock import Moment
 from coordinator.core.admission import admit_to_group
 from coordinator.core.core import Core
 from coordinator.runtime.group import Group, GroupKind
-from coordinator.runtime.offset_pieces import offsets_in_pieces
+from coordinator.runtime.offset_pieces import offsets_in_order, offsets_in_pieces
 from coordinator.runtime.outbox import Awaited
 from coordinator.runtime.slices import Served, Work
 from protocol import streams_protocol
@@ -57,16 +57,23 @@ def _listing(core: Core, message: ListGroupOffsets) -> Work:
             names |= assigned
             yield cost
         topics: dict[str, dict[int, int]] = {}
+        in_order: dict[str, tuple[int, ...]] = {}
         for topic in names:
+            partitions = committed.get(topic, {})
+            listed = offsets_in_order(core.topics, topic, partitions, _OFFSETS_A_PIECE)
+            if listed is not None:
+                in_order[topic] = listed
+                yield len(listed) // _OFFSETS_A_US
+                continue
             offsets: dict[int, int] = {}
-            for some in offsets_in_pieces(core.topics, topic, committed.get(topic, {}), _OFFSETS_A_PIECE):
+            for some in offsets_in_pieces(core.topics, topic, partitions, _OFFSETS_A_PIECE):
                 if offsets:
                     offsets |= some
                 else:
                     offsets = some
                 yield len(some) // _OFFSETS_A_US
             topics[topic] = offsets
-        found.append(GroupOffsets(group_id, group.member_count, topics))
+        found.append(GroupOffsets(group_id, group.member_count, topics, in_order))
         awaited.add_group(shard.outbox, group_id)
     return Served(ListGroupOffsetsReply(tuple(found)), awaited)
 

