@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coordinator.groups.consumer.regex import InvalidPattern, Pattern
+from coordinator.groups.consumer.regex import Pattern
 from muster.blocking import cluster
 from muster.cli.operating.kafka_groups import main
 from muster.cli.operating.kafka_tool import resetting
@@ -33,6 +33,7 @@ from protocol.messages.offsets import (
     OffsetDeleteTopicReply,
 )
 from protocol.record_batch import encode_batch, stamp
+from protocol.regular_expression import InvalidPattern
 from tests.cli.fake_node import ORDERS, FakeNode
 
 UUID = "muster-cli-d529d01b-bd83-423b-912a-3694ce48e310"

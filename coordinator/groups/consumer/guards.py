@@ -4,12 +4,13 @@ A guard returns None to let the event pass, or the error."""
 from collections.abc import Sequence
 
 from coordinator.groups.consumer.events import ConsumerAway, ConsumerBeat, ConsumerJoin, ConsumerLeave, MemberRequest
-from coordinator.groups.consumer.regex import InvalidPattern, compile_pattern
+from coordinator.groups.consumer.regex import compile_pattern
 from coordinator.groups.consumer.state import Assigned, ConsumerGroup, ConsumerMember
 from coordinator.groups.table import Refusal
 from coordinator.records.consumer_records import ReconciliationState
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import JOINING, LEAVING, LEAVING_FOR_NOW, ConsumerGroupHeartbeat
+from protocol.regular_expression import InvalidPattern
 
 Answer = Refusal | None
 

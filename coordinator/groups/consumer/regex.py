@@ -1,27 +1,14 @@
-"""Regular expressions in RE2's syntax (docs/spec/consumer-group-protocol.md#6.1).
+"""Regular expressions of members, and the topics whose names they match (docs/spec/consumer-group-protocol.md#6.1)."""
 
-RE2 takes time linear in the name's length and bounded memory, so a client's pattern can never stall the node. There is
-no look-around and no back reference, as in Kafka, which uses RE2/J.
-"""
-
-import re
 from collections.abc import Generator, Iterable, Mapping
 from functools import lru_cache
 
-import re2
+from protocol.regular_expression import compile_regular_expression
 
-MOST_MEMORY_BYTES = 1 << 20
-"""Memory of one compiled pattern; a pattern that needs more is refused."""
 _CACHED = 256
 _PIECE_US = 1_000
 _MATCH_US, _INSTRUCTION_US = 4.5, 0.003
 """Worst-case cost of a match, and of each instruction of the pattern per character."""
-_ANY_BYTE = re.compile(r"\\(?:Q.*?(?:\\E|$)|(?P<any_byte>C)|.)", re.DOTALL)
-"""Escape sequence, or a quoted part."""
-
-
-class InvalidPattern(Exception):
-    """A pattern that does not compile; the message says why. Answered with INVALID_REGULAR_EXPRESSION."""
 
 
 class Pattern:
@@ -31,19 +18,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         """Compile. Raises InvalidPattern."""
-        options = re2.Options()
-        options.log_errors = False
-        options.max_mem = MOST_MEMORY_BYTES
-        options.never_capture = True
-        try:
-            compiled = re2.compile(text, options)
-        except re2.error as error:
-            reason = error.args[0]
-            raise InvalidPattern(reason.decode(errors="replace") if isinstance(reason, bytes) else reason) from None
-        except UnicodeEncodeError:
-            raise InvalidPattern("not UTF-8") from None
-        if any(found["any_byte"] for found in _ANY_BYTE.finditer(text)):
-            raise InvalidPattern(r"invalid escape sequence: \C")  # known to RE2, and not to RE2/J
+        compiled = compile_regular_expression(text)
         self.text = text
         self._fullmatch = compiled.fullmatch
         self._instructions: int = compiled.programsize

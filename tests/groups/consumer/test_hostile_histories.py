@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from coordinator.groups.consumer.offsets import refuse_commit, refuse_fetch
-from coordinator.groups.consumer.regex import InvalidPattern, compile_pattern
+from coordinator.groups.consumer.regex import compile_pattern
 from coordinator.groups.consumer.state import ConsumerMember, Current
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply, TopicIdPartitions
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic, OffsetFetchGroup
+from protocol.regular_expression import InvalidPattern
 from tests.enumerations import some
 from tests.groups.consumer.rig import Rig
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.groups.consumer.regex import InvalidPattern, compile_pattern, resolve
+from coordinator.groups.consumer.regex import compile_pattern, resolve
+from protocol.regular_expression import InvalidPattern
 from tests.groups.consumer.generators import finish, pieces_of
 
 
