@@ -8,6 +8,7 @@ import msgspec
 
 from diagnosis.assignments import Key
 from protocol.errors import ErrorCode
+from protocol.messages import Int32, Int64, Text
 from protocol.messages.groups import ALL_NOTES, ListedNote, ListNotes, OffsetChange
 from protocol.messages.topics import MetadataTopicReply
 
@@ -34,10 +35,10 @@ class Target(NamedTuple):
 class PlannedOffset(msgspec.Struct, frozen=True):
     """One partition of a plan. Lags are None if the partition's end is unknown."""
 
-    topic: str
-    partition: int
-    previous_offset: int
-    offset: int
+    topic: Text
+    partition: Int32
+    previous_offset: Int64
+    offset: Int64
     lag_before: int | None = None
     lag_after: int | None = None
 

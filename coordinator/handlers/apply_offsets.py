@@ -14,7 +14,8 @@ from coordinator.records.records import CommittedOffset, OffsetTombstone, ShardR
 from coordinator.runtime.group import Group, GroupKind
 from coordinator.runtime.offset_and_metadata import Committer
 from coordinator.runtime.shard import Shard
-from protocol.messages.groups import ApplyOffsets, ApplyOffsetsReply, OffsetChange
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ACTS, ApplyOffsets, ApplyOffsetsReply, OffsetChange
 from protocol.messages.topics import NO_TOPIC_ID
 from protocol.session import RequestRef
 
@@ -28,6 +29,9 @@ def apply_offsets(core: Core, ref: RequestRef, message: ApplyOffsets, found: Fou
     refused = _refused(core, message) or _unlike_plan(shard, group, message)
     if refused is not None:
         core.outbox.send(ref, refused)
+        return
+    if group is None and core.count_groups() >= core.config.max_groups:
+        core.outbox.send(ref, ApplyOffsetsReply(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
     group = group or shard.new_group(message.group_id)
     client = acting_client(core, ref, message.actor, message.actor_host)
@@ -50,14 +54,19 @@ def _refused(core: Core, message: ApplyOffsets) -> ApplyOffsetsReply | None:
     """Check the request by itself, and that its partitions exist where offsets are set."""
     if not 0 < len(message.changes) <= MOST_CHANGES:
         return _invalid(f"changes: 1 to {MOST_CHANGES} at a time are possible, not {len(message.changes)}")
+    if message.act not in ACTS:
+        return _invalid(f"act: one of {', '.join(ACTS)}")
     seen: set[tuple[str, int]] = set()
     for one in message.changes:
         key = one.topic, one.partition_index
         if key in seen:
             return _invalid(f"{one.topic}-{one.partition_index} is there twice")
         seen.add(key)
-        if one.offset < -1 or one.previous_offset < -1:
-            return _invalid(f"{one.topic}-{one.partition_index}: an offset is 0 or more, or -1 for none")
+        # A message from within the process has not been decoded, which checks the ranges of its fields.
+        if not (-1 <= one.offset < 2**63 and -1 <= one.previous_offset < 2**63):
+            return _invalid(f"{one.topic}-{one.partition_index}: an offset is 0 to 2^63 - 1, or -1 for none")
+        if one.offset == one.previous_offset == -1:
+            return _invalid(f"{one.topic}-{one.partition_index}: there is no offset to delete")
         if one.offset >= 0 and not 0 <= one.partition_index < (core.topics.partition_count(one.topic) or 0):
             return _invalid(f"there is no partition {one.topic}-{one.partition_index}")
     return None

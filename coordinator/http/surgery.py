@@ -1,7 +1,7 @@
 """Pages that change committed offsets: plan, apply and undo. They are POSTs with a JSON body."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -24,7 +24,9 @@ from diagnosis.offset_plan import (
     possible_changes,
     reversed_changes,
 )
+from protocol.messages import Int32, Int64, Text
 from protocol.messages.groups import (
+    LONGEST_REASON,
     ApplyOffsets,
     DescribedMember,
     HoldGroup,
@@ -39,32 +41,33 @@ _INVALID, _CONFLICT, _NO_SUCH_ACT = 40002, 409, 40403
 
 
 class _Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    topic: str
-    partition: int
-    offset: int
+    topic: Text
+    partition: Int32
+    offset: Int64
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Body of a plan. `topics`: the partitions of each topic, all if null; without it all partitions with a commit of
     the group. Exactly one of the other fields is set, and gives the target."""
 
-    topics: dict[str, list[int] | None] | None = None
+    topics: dict[str, list[Int32] | None] | None = None
     to_earliest: bool = False
     to_latest: bool = False
     to_current: bool = False
-    to_offset: int | None = None
-    shift_by: int | None = None
-    to_time_ms: int | None = None
+    to_offset: Int64 | None = None
+    shift_by: Int64 | None = None
+    to_time_ms: Int64 | None = None
     of_group: str | None = None
     offsets: list[_Place] | None = None
     delete: bool = False
 
 
 class ApplyRequest(msgspec.Struct, frozen=True):
-    """Body of an application: the answer to a plan, or its field `plan` alone."""
+    """Body of an application: the answer to a plan, or its field `plan` alone. `act`: the change's name in the
+    note."""
 
     plan: list[PlannedOffset]
-    act: str = "reset"
+    act: Literal["reset", "delete offsets", "import", "undo"] = "reset"
 
 
 class EvictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +76,7 @@ class EvictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     member_ids: list[str] = []
     client_ids: list[str] = []
     instance_ids: list[str] = []
-    reason: str = "evicted"
+    reason: Annotated[str, msgspec.Meta(max_length=LONGEST_REASON)] = "evicted"
 
 
 class HoldRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

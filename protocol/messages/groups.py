@@ -1,10 +1,15 @@
 """Group membership: join, sync, heartbeat, leave, and administration of groups (docs/spec/group-protocol.md#2)."""
 
+from typing import Final
+
 from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Int32, Int64, Message, Text
 
 NO_GENERATION = -1
 OPERATIONS_NOT_REQUESTED = -2147483648
+LONGEST_REASON: Final = 255
+"""Characters of a reason to join or leave that are noted, as many as Kafka's clients send: longer notes would displace
+those of other groups."""
 
 
 class JoinProtocol(Message):
@@ -381,10 +386,14 @@ class ListAuditReply(Message):
     has_more: bool = False
 
 
+ACTS: Final = ("reset", "delete offsets", "import", "undo")
+"""Names of changes of committed offsets."""
+
+
 class ApplyOffsets(Message):
     """Change committed offsets of a group without members, all or none: each from `previous_offset`, which must be the
-    present one, to `offset` (-1: none). `act` is the name of the change in the note. `actor` and `actor_host` are noted
-    for requests from within the process, which have no connection."""
+    present one, to `offset` (-1: none). `act`, one of `ACTS`, is the name of the change in the note. `actor` and
+    `actor_host` are noted for requests from within the process, which have no connection."""
 
     group_id: GroupId
     changes: tuple[OffsetChange, ...]

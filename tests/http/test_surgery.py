@@ -263,3 +263,20 @@ async def test_what_would_follow_is_shown(client: TestClient[Any, Any], rig: Dia
     for query in ({"members": "-2"}, {"partitions": "orders"}, {"assignor": "none"}, {"members": "1001"}):
         assert (await client.get(path, params=query)).status == 400
     assert (await client.get("/v1/groups/nobody/what-if")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("page", "body"),
+    [
+        ("apply", {"plan": [{"topic": "orders", "partition": 0, "previous_offset": 9, "offset": 2**63}]}),
+        ("apply", {"plan": [{"topic": "orders", "partition": 2**31, "previous_offset": -1, "offset": -1}]}),
+        ("apply", {"plan": [], "act": "r" * 5_000}),
+        ("plan", {"to_time_ms": 2**63}),
+        ("plan", {"offsets": [{"topic": "orders", "partition": 2**31, "offset": 1}]}),
+    ],
+)
+async def test_numbers_and_names_out_of_range_are_refused(
+    client: TestClient[Any, Any], rig: DiagnosisRig, page: str, body: Any
+) -> None:
+    await post(client, f"/v1/groups/g/offsets/{page}", body, 400)
+    assert offsets(rig) == {0: 9, 1: 4}

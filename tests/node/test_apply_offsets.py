@@ -81,7 +81,8 @@ def test_a_group_with_members_is_refused_by_their_names(rig: DiagnosisRig) -> No
     [
         ([], "1 to 2000 at a time"),
         ([(0, 9, 1), (0, 9, 2)], "orders-0 is there twice"),
-        ([(0, 9, -2)], "an offset is 0 or more"),
+        ([(0, 9, -2)], "an offset is 0 to 2^63 - 1"),
+        ([(3, -1, -1)], "there is no offset to delete"),
         ([(99, -1, 2)], "there is no partition orders-99"),
     ],
 )
@@ -110,3 +111,23 @@ def test_what_was_answered_outlives_a_crash_and_can_be_undone_after_it(rig: Diag
 
 def test_a_refused_group_id_is_an_error(rig: DiagnosisRig) -> None:
     assert apply(rig, (0, 9, 2), group_id="").error_code is ErrorCode.INVALID_GROUP_ID
+
+
+def test_offsets_that_fit_no_record_are_refused_inside_the_process(rig: DiagnosisRig) -> None:
+    rig.ask_inside(ApplyOffsets("g", (OffsetChange("orders", 0, 9, 2**63),)), call=7)
+    assert "an offset is 0 to 2^63 - 1" in rig.replied[7].error_message  # type: ignore[attr-defined]
+    assert offsets(rig) == {0: 9, 1: 4}
+
+
+def test_an_act_of_another_name_is_refused(rig: DiagnosisRig) -> None:
+    assert apply(rig, (0, 9, 2), act="r" * 5_000).error_message.startswith("act: one of reset, ")
+    assert offsets(rig) == {0: 9, 1: 4}
+
+
+def test_no_more_groups_are_made_than_may_be() -> None:
+    rig = DiagnosisRig(max_groups=1)
+    rig.connect_from(OPERATOR, "10.9.9.9", 51_515)
+    rig.ask(OPERATOR, Hello("muster-cli"))
+    assert apply(rig, (0, -1, 2)).number >= 0
+    assert apply(rig, (0, -1, 2), group_id="h").error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert apply(rig, (0, 2, 3)).number >= 0, "of a group that is there"
