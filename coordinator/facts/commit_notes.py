@@ -46,11 +46,16 @@ def present_offsets(shard: Shard, message: OffsetCommit) -> tuple[OffsetChange, 
 def note_reset(
     core: Core, shard: Shard, group: ClassicGroup, changes: tuple[OffsetChange, ...], connection: int, moment: Moment
 ) -> None:
-    """Note a commit by no member, with the old values and the new ones."""
+    """Note a commit by no member, with the old values and the new ones of the partitions that were not refused."""
     shard.offsets.went_back.clear()
-    changed = tuple(one for one in changes if one.previous_offset != one.offset)
+    changed = tuple(one for one in changes if one.previous_offset != one.offset and _is_stored(shard, group, one))
     if changed:
         note_act(shard, group, core.client(connection), Cause.OFFSETS_RESET, "reset", changed, moment)
+
+
+def _is_stored(shard: Shard, group: ClassicGroup, change: OffsetChange) -> bool:
+    kept = shard.offsets.get(group.group_id, change.topic, change.partition_index)
+    return kept is not None and kept.offset == change.offset
 
 
 def note_rewind(core: Core, shard: Shard, group: ClassicGroup, member_id: str, connection: int, moment: Moment) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import takewhile
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -30,6 +31,7 @@ _COMPLETION: Final = "completion of a repeated rebalance"
 _GROUP_EXPIRED: Final = Cause.GROUP_EXPIRED.value
 _ENDS: Final = ("completed", "assigned")
 """Kinds of notes at the end of a rebalance; they are folded if that rebalance is a repetition."""
+_topic: Final = attrgetter("topic")
 _SPARE_ORDERS: Final = 1_024
 _MOST_EXPIRED: Final = 10_000
 """Expired groups whose ids are kept apart: nobody finds their notes by the groups that there are."""
@@ -41,9 +43,9 @@ class _Kept:
 
     __slots__ = ("dropped", "next_number", "notes")
 
-    def __init__(self) -> None:
+    def __init__(self, first_number: int) -> None:
         self.notes: list[Note] = []
-        self.next_number = 0
+        self.next_number = first_number
         self.dropped = 0
 
 
@@ -51,13 +53,16 @@ class Journal:
     """The newest `limit` notes of each group, `max_bytes` of all groups together. `rebalances` counts the notes that
     begin a rebalance, by cause, since the start, repetitions too.
 
-    Notes outlive their group. A group whose last note was dropped is numbered from 0 again.
+    Notes outlive their group. No number is used for two notes of a group until a restart, though its last note may have
+    been dropped: an act is undone by the number of its note.
     """
 
     def __init__(self, limit: int, max_bytes: int = 32 << 20) -> None:
         self._limit = limit
         self._max_bytes = max_bytes
         self._groups: dict[str, _Kept] = {}
+        self._first_number = 0
+        """First number of a group, above those of all groups whose last note was dropped."""
         self._order: deque[str] = deque()
         """The group of each note in order of arrival. Entries of a group stand for its notes, oldest first."""
         self._count = 0
@@ -173,7 +178,7 @@ class Journal:
         return self._count
 
     def _begin(self, group_id: str) -> _Kept:
-        kept = self._groups[group_id] = _Kept()
+        kept = self._groups[group_id] = _Kept(self._first_number)
         self._bytes += _GROUP_BYTES + sys.getsizeof(group_id)
         return kept
 
@@ -220,6 +225,7 @@ class Journal:
                 continue
             self._forget(kept, 0)
             if not kept.notes:
+                self._first_number = max(self._first_number, kept.next_number)
                 del self._groups[group_id]
                 self._bytes -= _GROUP_BYTES + sys.getsizeof(group_id)
 
@@ -246,13 +252,14 @@ def _since(note: Note) -> int:
 
 
 def _size(note: Note) -> int:
-    texts = [note.detail, note.initiator, note.subject, *note.joined]
+    texts = [note.detail, note.initiator, note.subject, note.act, *note.joined]
     if note.origin is not None:
         texts.append(note.origin.certificate)
     for known in (note.origin, note.slowest, note.previous):
         if known is not None:
             texts += [_FACT, known.client_id, known.client_host]
-    return _NOTE_BYTES + _CHANGE_BYTES * len(note.changes) + sum(map(sys.getsizeof, texts))
+    changes = _CHANGE_BYTES * len(note.changes) + sum(map(len, map(_topic, note.changes)))
+    return _NOTE_BYTES + changes + sum(map(sys.getsizeof, texts))
 
 
 def _listed(note: Note) -> ListedNote:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.records.records import Note
 from coordinator.runtime.journal import Journal, decode_note, encode_note
-from protocol.messages.groups import ListNotes, Origin
+from protocol.messages.groups import ListNotes, OffsetChange, Origin
 
 
 def note(
@@ -140,6 +140,24 @@ def test_many_groups_with_few_notes_are_bounded_like_one_with_many() -> None:
     assert counted < journal.kept_bytes <= 1 << 20
     assert [one.group_id for one in kept][-1] == "console-consumer-9999"
     assert kept[0].group_id == f"console-consumer-{10_000 - len(kept)}", "the oldest went"
+
+
+def test_a_group_whose_notes_made_room_gets_no_number_twice() -> None:
+    journal = Journal(100, max_bytes=20_000)
+    first = [added(journal, note("billing")).number for _ in range(3)]
+    for _ in range(100):
+        journal.add(note("other"))
+    assert numbers(journal, "billing") == []
+    assert added(journal, note("billing")).number > max(first)
+
+
+def test_names_in_changes_count_as_memory() -> None:
+    journal = Journal(100)
+    for topic in ("t", "t" * 8_000):
+        before = journal.kept_bytes
+        journal.add(replace(note(), act="reset", changes=(OffsetChange(topic, 0, 1, 2),)))
+        grown = journal.kept_bytes - before
+        assert len(topic) < grown < len(topic) + 1_000
 
 
 def test_one_note_is_kept_however_long_it_is() -> None:

@@ -286,3 +286,22 @@ def test_acts_are_listed_by_time_from_a_time_on(rig: DiagnosisRig) -> None:
     assert [note.act for note in both] == ["rewind", "delete group"]
     assert [one.note for one in later.notes] == both[1:]  # type: ignore[attr-defined]
     assert (len(first.notes), first.has_more) == (1, True)  # type: ignore[attr-defined]
+
+
+def test_partitions_that_a_reset_was_refused_for_are_not_noted(rig: DiagnosisRig) -> None:
+    emptied(rig)
+    rig.run(30_000)
+    parts = (OffsetCommitPartition(0, 3), OffsetCommitPartition(1, 2, committed_metadata="m" * 5_000))
+    missing = OffsetCommitTopic("orders", (OffsetCommitPartition(77, 5),))
+    for topics in ((OffsetCommitTopic("orders", parts),), (OffsetCommitTopic("orders", parts[:1]), missing)):
+        rig.ask(STRANGER, OffsetCommit("g", topics))
+        changes = [(one.partition_index, one.previous_offset, one.offset) for one in acts(rig)[-1].changes]
+        assert changes == [(0, 9, 3)]
+        rig.ask(STRANGER, commit({0: 9}))
+
+
+def test_a_long_reason_is_cut_in_the_note(rig: DiagnosisRig) -> None:
+    (member,) = rig.members
+    rig.ask(STRANGER, LeaveGroup("g", (LeavingMember(member.member_id, None, "r" * 8_000),)))
+    assert acts(rig)[-1].detail.endswith("r" * 255)
+    assert len(acts(rig)[-1].detail) < 400

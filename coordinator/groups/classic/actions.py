@@ -40,6 +40,7 @@ from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
+    LONGEST_REASON,
     Heartbeat,
     JoinGroupReply,
     LeaveGroupReply,
@@ -105,7 +106,7 @@ def rejoin_if_changed(group: ClassicGroup, event: JoinAgain, out: Outcome) -> No
         _rejoin_changed(group, member, event, out)
     elif group.leader == event.member_id:
         park(group, member, event, out)
-        reason = event.request.reason or "no reason given"
+        reason = (event.request.reason or "no reason given")[:LONGEST_REASON]
         begin_rebalance(group, out, Cause.MEMBER_REJOINED, event.member_id, f"the leader asked for it: {reason}")
     else:
         _repeat(group, member, event, out)
@@ -113,7 +114,7 @@ def rejoin_if_changed(group: ClassicGroup, event: JoinAgain, out: Outcome) -> No
 
 def _rejoin_changed(group: ClassicGroup, member: Member, event: JoinAgain, out: Outcome) -> None:
     park(group, member, event, out)
-    detail = event.request.reason or "it joined again with other metadata"
+    detail = (event.request.reason or "it joined again with other metadata")[:LONGEST_REASON]
     begin_rebalance(group, out, Cause.METADATA_CHANGED, event.member_id, detail)
 
 
@@ -233,7 +234,7 @@ def leave(group: ClassicGroup, event: Leave, out: Outcome) -> None:
     if removed:
         first = next(entry for entry, one in zip(event.request.members, left, strict=True) if not one.error_code)
         member = next(one for one, reply in zip(leavers, left, strict=True) if one and not reply.error_code)
-        reason = first.reason or "no reason given"
+        reason = (first.reason or "no reason given")[:LONGEST_REASON]
         remover = _remover(member, event)
         detail = f"{removed} left: {reason}" if remover is None else f"{removed} removed by {remover}: {reason}"
         facts = departure(member, out.moment.monotonic_ms)

@@ -22,6 +22,7 @@ from protocol.client_text import client_text
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
+    LONGEST_REASON,
     Heartbeat,
     HeartbeatReply,
     LeaveGroupReply,
@@ -110,7 +111,7 @@ def leave(group: ConsumerGroup, event: ClassicLeave, out: Outcome) -> None:
             if one.connection == event.ref.connection:
                 one.connection = -1  # the leaving client gets the reply
         first = next(iter(leavers.values()))
-        reason = next((one.reason for one in event.request.members if one.reason), "no reason given")
+        reason = next((one.reason[:LONGEST_REASON] for one in event.request.members if one.reason), "no reason given")
         line = first.subscription
         is_other = (event.sender.client_id, event.sender.client_host) != (line.client_id, line.client_host)
         by = f" removed by {_named(event.sender)}" if is_other else ""
