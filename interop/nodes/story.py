@@ -72,6 +72,8 @@ class Story:
         self._scene = scene
         self._offices = offices
         self._ease_s = ease_s
+        self._looked_s = time.time()
+        """Wall time at which causes were last asked for: a rebalance may begin before a fault and end after it."""
 
     @property
     def clerks(self) -> list[Clerk]:
@@ -98,8 +100,11 @@ class Story:
                 before = self._gaps(office, fault, owners, from_s, again_s)
                 self.gaps_s[f"{fault.kind}, until it is back"][office.library] += before
         moved = {
-            clerk.group: self._causes(clerk.group, from_s) for clerk in self.clerks if clerk.moves > moves[clerk.group]
+            clerk.group: self._causes(clerk.group, self._looked_s)
+            for clerk in self.clerks
+            if clerk.moves > moves[clerk.group]
         }
+        self._looked_s = time.time()
         print(
             f"{fault.what}: no commit of {len(of_node)} groups for {quantile(of_node, 1):.2f} s at most, "
             f"{quantile(of_node, 0.5):.2f} s in the middle; refused: {dict(self._refused() - refused) or 'none'}; "
