@@ -1,7 +1,7 @@
 """Rules about rebalances that repeat, and requests that are refused."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from diagnosis import people
@@ -18,6 +18,7 @@ RECENT_MS: Final = 600_000
 REFUSED_MS: Final = 120_000
 """A refused client that has not sent a request for this long has stopped or was fixed."""
 _DEPARTURES: Final = ("member left", "session expired", "member did not rejoin in time", "member never synced")
+_JOIN: Final = "member joined"
 _REJOINS: Final = ("leader rejoined", "member metadata changed", "assignment could not be stored")
 _PROVEN, _EXPIRED, _REJOINED = 2, 3, 5
 """Numbers of repetitions in `RECENT_MS` that are a loop, for signs that are more or less distinct from a restart."""
@@ -33,14 +34,14 @@ _POLL_TIMEOUT: Final = "poll timeout"
 def loops(evidence: Evidence) -> Iterator[GroupProblem]:
     """Rebalances that the same member causes again and again."""
     recent = [note for note in evidence.notes if evidence.now_ms - note.wall_ms <= RECENT_MS]
-    proven = [note for note in recent if note.cause in _DEPARTURES and is_max_poll(note)]
-    if (name := _most(proven, _PROVEN)) is not None:
-        notes = [note for note in proven if _name(note) == name]
+    proven = _repeated(recent, lambda note: note.cause in _DEPARTURES and is_max_poll(note), _PROVEN)
+    if proven is not None:
+        name, notes = proven
         timeout = people.duration(notes[-1].rebalance_timeout_ms)
         why = f"its application did not poll within its rebalance timeout (max.poll.interval.ms) of {timeout}"
         yield _loop(evidence, notes, f"{name} was lost {_times(notes)}: {why}")
-    elif (name := _most([note for note in recent if note.cause == "session expired"], _EXPIRED)) is not None:
-        notes = [note for note in recent if note.cause == "session expired" and _name(note) == name]
+    elif (expired := _repeated(recent, lambda note: note.cause == "session expired", _EXPIRED)) is not None:
+        name, notes = expired
         yield _loop(evidence, notes, f"{name} lost its session {_times(notes)}")
     rejoined = Counter(note.initiator for note in recent if note.cause in _REJOINS)
     for initiator, count in rejoined.items():
@@ -61,11 +62,30 @@ def _name(note: ListedNote) -> str | None:
     return None if note.origin is None else client_text(note.origin.client_id, note.origin.client_host)
 
 
-def _most(notes: list[ListedNote], least: int) -> str | None:
-    """Return the client with the most notes, if it has at least `least`."""
-    counts = Counter(name for note in notes if (name := _name(note)) is not None)
-    name, count = max(counts.items(), key=lambda one: one[1], default=("", 0))
-    return name if count >= least else None
+def _repeated(
+    recent: list[ListedNote], is_lost: Callable[[ListedNote], bool], least: int
+) -> tuple[str, list[ListedNote]] | None:
+    """Return the client that was lost most often, and its losses, if these are at least `least`. A loss counts if the
+    member joined after the one before: processes of one host have one client id, and may all end at once."""
+    found: dict[str, list[ListedNote]] = {}
+    joined: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, note in enumerate(recent):
+        joined |= dict.fromkeys(_joining(note), number)
+        name = _name(note)
+        if name is None or not is_lost(note):
+            continue
+        if joined.get(note.initiator, -1) >= last.get(name, -1):
+            found.setdefault(name, []).append(note)
+            last[name] = number
+        joined[note.initiator] = number  # if it is lost once more, it has joined meanwhile, with a note or without
+    name, losses = max(found.items(), key=lambda one: len(one[1]), default=("", []))
+    return (name, losses) if len(losses) >= least else None
+
+
+def _joining(note: ListedNote) -> tuple[str, ...]:
+    """Return the members that the note shows to have joined."""
+    return (*note.joined, note.initiator) if note.cause == _JOIN else note.joined
 
 
 def _times(notes: list[ListedNote]) -> str:

@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from coordinator.config.keys import RebalanceProtocols
 from coordinator.node.events import Lost
-from diagnosis.problem import GroupProblem, Kind
+from diagnosis.loops import loops
+from diagnosis.problem import Evidence, GroupProblem, Kind
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeat
+from protocol.messages.groups import DescribedGroup, ListedNote, Origin
 from protocol.messages.node import Hello
 from tests.enumerations import some
 from tests.node.operated import BEAT_MS, SESSION_MS, DiagnosisRig
@@ -214,6 +216,39 @@ async def test_a_member_of_a_server_driven_group_that_loses_its_session_again_an
 
     assert (found.client_id, found.client_host) == ("app-7", "10.0.0.7")
     assert found.sentence == "app-7 at 10.0.0.7 lost its session 3 times within 92 s"
+
+
+async def test_processes_of_one_host_that_end_at_once_are_no_loop_until_each_was_lost_again_and_again() -> None:
+    rig = DiagnosisRig()
+    rig.member("g", "steady", HOSTS[0])
+    for ends in range(1, 4):
+        for _ in range(3):
+            rig.member("g", "app", HOSTS[1])
+        rig.run(8_000)
+        for member in [one for one in rig.members if one.name == "app"]:
+            member.kill()
+        rig.run(SESSION_MS + 3_000)
+        kinds = [one.kind for one in await rig.problems()]
+        assert kinds == ([Kind.REBALANCE_LOOP] if ends == 3 else []), ends
+
+    found = only(await rig.problems(), Kind.REBALANCE_LOOP)
+    assert found.sentence.startswith("app at 10.0.0.2 lost its session 3 times within ")
+
+
+@pytest.mark.parametrize(("is_back", "kinds"), [(False, []), (True, [Kind.REBALANCE_LOOP])])
+def test_two_processes_of_one_host_that_do_not_poll_are_no_loop_unless_one_came_back(
+    is_back: bool, kinds: list[Kind]
+) -> None:
+    def note(number: int, cause: str, member_id: str, detail: str = "") -> ListedNote:
+        origin = Origin("app", "/10.0.0.2", 40_000 + number)
+        return ListedNote(number, number, cause, member_id, number * 1_000, detail, origin=origin)
+
+    late = "1 left: consumer poll timeout has expired."
+    back = [note(3, "member joined", "app-2")] if is_back else []
+    notes = note(1, "member joined", "app-1"), note(2, "member left", "app-1", late), *back
+    notes = *notes, note(4, "member left", "app-2", late)
+    group = DescribedGroup("g", group_state="Stable", protocol_type="consumer")
+    assert [one.kind for one in loops(Evidence(group, 60_000, notes))] == kinds
 
 
 async def test_a_refused_assignor_is_named_with_what_the_group_has() -> None:
