@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from diagnosis.assignments import Key, owners_of, subscribed_topics
 from diagnosis.doctor import diagnose
-from diagnosis.loops import RECENT_MS, is_recent, refused_join
+from diagnosis.loops import RECENT_MS, is_recent, named, refused_join
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Progress
 from protocol.messages.balanced import BALANCED_TYPES
 from protocol.messages.groups import DescribedGroup, ListedNote, RefusedRequest
@@ -246,8 +246,8 @@ def problems_of_absent(group_ids: Iterable[str], known: Known) -> list[GroupProb
     """Return problems of members that were refused lately by groups that do not exist. `group_ids`: the existing
     groups."""
     there = set(group_ids)
-    absent = (one for one in known.refusals if one.group_id not in there and is_recent(one, known.now_ms))
-    return [refused_join(one) for one in absent]
+    absent = [one for one in known.refusals if one.group_id not in there and is_recent(one, known.now_ms)]
+    return named(absent, refused_join)
 
 
 def commits_of(reply: OffsetFetchGroupReply) -> dict[Key, Commit]:

@@ -1,8 +1,10 @@
 """Rules about rebalances that repeat, and requests that are refused."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
+
+from msgspec.structs import replace
 
 from diagnosis import people
 from diagnosis.assignments import assigned_partitions
@@ -12,11 +14,15 @@ from diagnosis.problem import Evidence, GroupProblem, Kind, blame_client, cost
 from protocol.client_text import client_text
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedMember, ListedNote, RefusedRequest
+from protocol.words import counted
 
 RECENT_MS: Final = 600_000
 """Notes older than this are ignored."""
 REFUSED_MS: Final = 120_000
 """A refused client that has not sent a request for this long has stopped or was fixed."""
+MOST_REFUSED: Final = 20
+"""Refused clients that are problems of their own, of a group and of all groups that do not exist: a client can name
+itself, and groups, without end."""
 _DEPARTURES: Final = ("member left", "session expired", "member did not rejoin in time", "member never synced")
 _JOIN: Final = "member joined"
 _REJOINS: Final = ("leader rejoined", "member metadata changed", "assignment could not be stored")
@@ -185,11 +191,32 @@ def _gap_ms(note: ListedNote) -> int:
 
 def refused(evidence: Evidence) -> Iterator[GroupProblem]:
     """Clients that are refused as members."""
-    for one in _recent(evidence):
-        if (holder := _holder(evidence, one)) is not None:
-            yield _refused_for(evidence, one, holder)
-        elif one.error_code not in _OF_INSTANCES:
-            yield refused_join(one)
+    holders = [(one, _holder(evidence, one)) for one in _recent(evidence)]
+    found = [one for one, holder in holders if holder is not None or one.error_code not in _OF_INSTANCES]
+    yield from named(found, lambda one: _refusal(evidence, one))
+
+
+def _refusal(evidence: Evidence, one: RefusedRequest) -> GroupProblem:
+    holder = _holder(evidence, one)
+    return refused_join(one) if holder is None else _refused_for(evidence, one, holder)
+
+
+def named(
+    refusals: Sequence[RefusedRequest], problem_of: Callable[[RefusedRequest], GroupProblem]
+) -> list[GroupProblem]:
+    """Return the problems of the refused clients, `MOST_REFUSED` at most; the last one says how many more there are.
+    Each host has its turn, and what was refused first comes first: the problems stay while one host sends ever more."""
+    if len(refusals) <= MOST_REFUSED:
+        return [problem_of(one) for one in refusals]
+    turns: Counter[str] = Counter()
+    placed = []
+    for one in sorted(refusals, key=lambda one: (one.since_ms, one.group_id, one.client_id)):
+        placed.append((turns[one.client_host], one))
+        turns[one.client_host] += 1
+    placed.sort(key=lambda place: place[0])
+    found = [problem_of(one) for _turn, one in placed[:MOST_REFUSED]]
+    more = counted(len(placed) - MOST_REFUSED, "more refused join")
+    return [*found[:-1], replace(found[-1], sentence=f"{found[-1].sentence}; not listed: {more}")]
 
 
 def refused_join(one: RefusedRequest) -> GroupProblem:

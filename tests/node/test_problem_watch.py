@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from coordinator.http.queries import Queries
 from coordinator.http.watch import ProblemWatch
+from diagnosis.loops import MOST_REFUSED
 from diagnosis.problem import GroupProblem, Kind
 from protocol.messages import Message
 from protocol.messages.groups import DescribeGroups
@@ -124,6 +125,40 @@ async def test_a_deleted_group_and_a_refused_member_are_noticed() -> None:
     assert [one.kind for one in await rounds.look()] == [Kind.JOIN_REFUSED]
     rig.run(300_000)
     assert await rounds.look() == []
+
+
+async def test_a_client_refused_by_any_number_of_groups_is_a_few_problems_that_stay_and_hides_no_other() -> None:
+    rig = DiagnosisRig()
+    members(rig)
+    rounds = Rounds(rig)
+    for number in range(2 * MOST_REFUSED):
+        rig.member(f"made-up-{number:03}", "evil", "10.0.0.66", session_ms=1)
+    rig.member("fresh", "odd", "10.0.0.9", session_ms=1)
+    rig.run(1_000)
+    first = await rounds.look()
+    assert len(first) == MOST_REFUSED == len(rounds.told)
+    assert ("fresh", "odd") in {(one.group_id, one.client_id) for one in first}
+    assert [one.sentence for one in first][-1].endswith("; not listed: 21 more refused joins")
+
+    for number in range(2 * MOST_REFUSED):
+        rig.member(f"again-{number:03}", "evil", "10.0.0.66", session_ms=1)
+    rig.run(1_000)
+    again = await rounds.look()
+    assert [one.group_id for one in again] == [one.group_id for one in first]
+    assert [one.sentence for one in again][-1].endswith("; not listed: 61 more refused joins")
+    assert len(rounds.told) == MOST_REFUSED, "the same problems are open"
+
+
+async def test_a_client_refused_under_any_number_of_names_is_a_few_problems() -> None:
+    rig = DiagnosisRig()
+    members(rig)
+    for number in range(2 * MOST_REFUSED):
+        rig.member("g", f"evil-{number:03}", "10.0.0.66", assignor="sticky")
+    rig.member("g", "odd", "10.0.0.9", assignor="sticky")
+    rig.run(1_000)
+    found = await Rounds(rig).look()
+    assert len(found) == MOST_REFUSED
+    assert "odd" in {one.client_id for one in found}
 
 
 async def test_rewinds_and_fights_change_no_state_and_are_found() -> None:
