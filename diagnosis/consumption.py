@@ -7,6 +7,7 @@ from typing import Final
 from diagnosis import people
 from diagnosis.assignments import Key, assigned_partitions, owners_of, subscribed_topics
 from diagnosis.commands import command
+from diagnosis.growth import NEW_MS
 from diagnosis.offset_plan import NONE
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Kind, Progress, blame, blame_client
 from protocol import streams_protocol
@@ -168,10 +169,10 @@ def _owner_of_all(evidence: Evidence, lines: list[Progress]) -> DescribedMember 
 
 def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
     """Partitions of subscribed topics that no member of a Stable group owns. Members of a client-balanced group may
-    choose to leave some out: then only those count that the group has read."""
+    choose to leave some out: then only those count that the group has read. New partitions have time to be noticed."""
     if not _is_stable_for(evidence, UNOWNED_MS) or not evidence.group.members:
         return
-    missing = sorted(_wanted(evidence) - _owned(evidence))
+    missing = sorted(key for key in _wanted(evidence) - _owned(evidence) if not _is_new(evidence, key))
     if evidence.group.protocol_type == CLIENT_BALANCED:
         read = {(one.topic, one.partition) for one in evidence.progress if one.committed is not None}
         missing = [key for key in missing if key in read]
@@ -181,11 +182,24 @@ def unowned(evidence: Evidence) -> Iterator[GroupProblem]:
             Kind.UNOWNED_PARTITIONS,
             evidence.group.group_id,
             f"no member has {_names(missing)}, though members subscribe to it",
-            since_ms=_settled_since_ms(evidence),
+            since_ms=min(max(_settled_since_ms(evidence), _added_ms(evidence, key)) for key in missing),
             partitions=len(missing),
             records=sum(lags.get(key, 0) for key in missing),
             command=command("groups describe", evidence.group.group_id, "--verbose"),
         )
+
+
+def _is_new(evidence: Evidence, key: Key) -> bool:
+    added_ms = _added_ms(evidence, key)
+    return added_ms >= 0 and evidence.now_ms - added_ms < NEW_MS
+
+
+def _added_ms(evidence: Evidence, key: Key) -> int:
+    """Return the time at which the partition was first seen if its topic has grown since looks are remembered, else
+    -1."""
+    topic, partition = key
+    growth = evidence.grown.get(topic)
+    return -1 if growth is None or partition < growth.before else growth.at_ms
 
 
 def idle(evidence: Evidence) -> Iterator[GroupProblem]:

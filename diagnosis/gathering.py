@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from diagnosis.assignments import Key, owners_of, subscribed_topics
 from diagnosis.doctor import diagnose
+from diagnosis.growth import Growth
 from diagnosis.loops import RECENT_MS, is_recent, named, refused_join
 from diagnosis.problem import OVERDUE_MS, Evidence, GroupProblem, Progress
 from protocol.messages.balanced import BALANCED_TYPES
@@ -72,12 +73,14 @@ class EvidenceSource(Protocol):
 
 
 class Known(NamedTuple):
-    """Facts about the whole cluster. `tells_all`: the server is a musterd, which reports notes and times of commits."""
+    """Facts about the whole cluster. `tells_all`: the server is a musterd, which reports notes and times of commits.
+    `grown`: topics that have got partitions since looks are remembered."""
 
     now_ms: int
     counts: Mapping[str, int]
     refusals: Sequence[RefusedRequest] = ()
     tells_all: bool = True
+    grown: Mapping[str, Growth] = {}
 
 
 def at_once(gathered: Coroutine[Any, Any, T]) -> T:
@@ -117,7 +120,8 @@ async def _gather(source: EvidenceSource, group_ids: list[str], known: Known) ->
         if known.tells_all and own and group.group_state == "Empty":
             expires_ms = await source.first_expiry(group.group_id)
         refusals = tuple(one for one in known.refusals if one.group_id == group.group_id)
-        found.append(Evidence(group, known.now_ms, notes, lines, refusals, known.counts, expires_ms))
+        grown = _grown(keys[group.group_id], known)
+        found.append(Evidence(group, known.now_ms, notes, lines, refusals, known.counts, expires_ms, grown=grown))
     found = await _with_overdue(source, found, known.now_ms)
     return await _with_times(source, found) if known.tells_all else found
 
@@ -196,6 +200,12 @@ def _keys(group: DescribedGroup, committed: Iterable[Key], counts: Mapping[str, 
     topics = {topic for member in group.members for topic in member.topics or subscribed_topics(group, member)}
     topics |= {topic for topic, _partition in (*committed, *owned)}
     return sorted({*committed, *owned, *((topic, part) for topic in topics for part in range(counts.get(topic, 0)))})
+
+
+def _grown(keys: Iterable[Key], known: Known) -> dict[str, Growth]:
+    if not known.grown:
+        return {}
+    return {topic: known.grown[topic] for topic in {topic for topic, _part in keys} if topic in known.grown}
 
 
 def _progress(key: Key, commit: Commit | None, begins: Mapping[Key, int], ends: Mapping[Key, int]) -> Progress:

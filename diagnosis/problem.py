@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from diagnosis.assignments import Key
+from diagnosis.growth import Growth
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedNote, Origin, RefusedRequest
 
 
@@ -107,6 +108,8 @@ class Evidence(msgspec.Struct, frozen=True):
     """Numbers of partitions, by topic."""
     expires_ms: int = -1
     held_up_ms: int = -1
+    grown: Mapping[str, Growth] = {}
+    """Topics of the group that have got partitions, as far as looks are remembered."""
 
     def began_ms(self, duration_ms: int) -> int:
         """Return the wall time at which a state began that had lasted `duration_ms` when the group was described."""

@@ -3,6 +3,7 @@
 from typing import Final
 
 from diagnosis.consumption import EXPIRES_MS, IDLE_MS, UNOWNED_MS
+from diagnosis.growth import NEW_MS
 from diagnosis.problem import OVERDUE_MS, Evidence
 
 QUIET_MS: Final = 3_600_000
@@ -21,6 +22,7 @@ def next_look_ms(evidence: Evidence) -> int:
     times = [now_ms + ACTIVE_MS]
     if group.state_since_ms >= 0:
         times += (group.state_since_ms + after for after in (UNOWNED_MS, IDLE_MS))
+    times += (growth.at_ms + NEW_MS for growth in evidence.grown.values())
     for one in evidence.progress:
         began_ms = now_ms if one.committed_ms is None or not one.lag else one.committed_ms
         times.append(max(began_ms + OVERDUE_MS, now_ms + SOON_MS))

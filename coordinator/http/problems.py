@@ -23,7 +23,7 @@ class ProblemPages:
         """The open problems of all groups that the caller may see, or of `?group=`."""
         if "group" in query:
             group_id = (await self._ask.group(query["group"])).group_id
-            found = self._open.continued(await examine(self._ask, self._rest, [group_id]))
+            found = self._open.continued(await examine(self._ask, self._rest, [group_id], self._open.remembered))
         else:
             found = await self._open.shown_to(self._ask)
         kind = query.get("kind")

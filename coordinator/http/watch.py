@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from coordinator.http.queries import PARTITIONS_A_REQUEST, Queries, partitions_of
 from diagnosis import gathering
 from diagnosis.assignments import Key
+from diagnosis.growth import PartitionCounts
 from diagnosis.problem import Evidence, GroupProblem, continued, identity
 from diagnosis.schedule import next_look_ms
 from protocol.messages.groups import DescribedGroup, ListedNote, ListSuspectsReply
@@ -57,6 +58,9 @@ class OpenProblems(Protocol):
     def continued(self, found: Iterable[GroupProblem]) -> list[GroupProblem]:
         """Return the problems of a single look with what the rounds know of their beginning."""
 
+    def remembered(self, known: gathering.Known) -> gathering.Known:
+        """Return the facts for a single look with those that the rounds remember."""
+
 
 class ProblemWatch:
     """The open problems of all groups, as of the last check of each."""
@@ -81,6 +85,7 @@ class ProblemWatch:
         self._open: dict[tuple[str, ...], GroupProblem] = {}
         self._last: list[GroupProblem] = []
         self._first: FirstRecords = {}
+        self._partitions = PartitionCounts()
         self._followed_ms: int | None = None
         self.waiting = 0
         """Groups that were due in the last round and will be checked in the next ones."""
@@ -127,11 +132,20 @@ class ProblemWatch:
         """Return the problems of a single look with what the rounds know of their beginning."""
         return continued(found, self._last)
 
+    def remembered(self, known: gathering.Known) -> gathering.Known:
+        """Return the facts for a single look with those that the rounds remember. What the look sees is remembered."""
+        self._partitions.see(known.counts, known.now_ms, is_all=False)
+        return self._with_memory(known)
+
+    def _with_memory(self, known: gathering.Known) -> gathering.Known:
+        return known._replace(grown=self._partitions.grown)
+
     async def _known(self) -> gathering.Known:
         node = await self._ask.node()
         topology = await self._ask.topology(topics=True)
-        refusals = await self._ask.refusals(())
-        return gathering.Known(node.wall_ms, partitions_of(topology.topics), refusals)
+        counts = partitions_of(topology.topics)
+        self._partitions.see(counts, node.wall_ms, is_all=True)
+        return self._with_memory(gathering.Known(node.wall_ms, counts, await self._ask.refusals(())))
 
     async def _find_changed(self, known: gathering.Known, suspects: ListSuspectsReply | None) -> None:
         if known.now_ms >= self._list_at_ms:
@@ -193,12 +207,18 @@ def _seen(evidence: Evidence, before: Iterable[GroupProblem]) -> _Seen:
     return _Seen(problems, evidence.now_ms, due_ms)
 
 
-async def examine(queries: Queries, rest: Rest, group_ids: Sequence[str] | None = None) -> list[GroupProblem]:
-    """Return the open problems of these groups, of all groups if None. `rest` lets the loop serve other requests."""
+async def examine(
+    queries: Queries,
+    rest: Rest,
+    group_ids: Sequence[str] | None = None,
+    remembered: Callable[[gathering.Known], gathering.Known] = lambda known: known,
+) -> list[GroupProblem]:
+    """Return the open problems of these groups, of all groups if None. `rest` lets the loop serve other requests;
+    `remembered` adds what earlier looks saw."""
     node = await queries.node()
     topology = await queries.topology(topics=True)
     refusals = await queries.refusals(group_ids or ())
-    known = gathering.Known(node.wall_ms, partitions_of(topology.topics), refusals)
+    known = remembered(gathering.Known(node.wall_ms, partitions_of(topology.topics), refusals))
     wanted = [one.group_id for one in await queries.groups()] if group_ids is None else group_ids
     found: list[GroupProblem] = []
     there: set[str] = set()

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from coordinator.http.queries import Queries
-from coordinator.http.watch import ProblemWatch
+from coordinator.http.watch import ProblemWatch, examine
+from diagnosis.growth import NEW_MS
 from diagnosis.loops import MOST_REFUSED
 from diagnosis.problem import GroupProblem, Kind
 from protocol.messages import Message
 from protocol.messages.groups import DescribeGroups
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.topics import CreatePartitions, GrowingTopic
+from tests.node.node_rig import WALL_MS
 from tests.node.operated import DiagnosisRig
 
 
@@ -159,6 +162,55 @@ async def test_a_client_refused_under_any_number_of_names_is_a_few_problems() ->
     found = await Rounds(rig).look()
     assert len(found) == MOST_REFUSED
     assert "odd" in {one.client_id for one in found}
+
+
+async def test_partitions_that_are_new_have_the_time_in_which_clients_notice_them() -> None:
+    rig = DiagnosisRig(partitions=2)
+    member = rig.member("g", "app", "10.0.0.1", topics=("orders", "later"))
+    rounds, seen = Rounds(rig), Queries(rig.ask_doctor)
+    await rounds.look()
+    rig.run(80_000)
+    assert await rounds.look() == []
+    rig.ask_inside(CreatePartitions((GrowingTopic("orders", 4),)), call=12)
+    assert await examine(seen, _no_rest, ("g",), rounds.watch.remembered) == [], "a page is asked before the next round"
+    rig.make_topic("later", 1)
+    added_ms = WALL_MS + rig.now_ms
+    for _ in range(11):
+        assert await rounds.look() == []
+        rig.run(30_000, 3_000)
+    member.close()
+    rig.member("g", "again", "10.0.0.1", topics=("orders", "later"))
+    rig.run(27_000, 3_000)
+    assert await rounds.look() == []
+    assert await examine(seen, _no_rest, ("g",), rounds.watch.remembered) == []
+
+    rig.run(60_000, 3_000)
+    (found,) = await rounds.look()
+    assert found.sentence == "no member has later-0, orders-2, orders-3, though members subscribe to it"
+    assert added_ms + NEW_MS - 30_000 < found.since_ms < added_ms + NEW_MS, "Stable, which is later"
+
+
+async def test_new_partitions_that_nobody_noticed_are_found_without_a_change() -> None:
+    rig = DiagnosisRig(partitions=2)
+    rig.member("g", "app", "10.0.0.1")
+    rounds = Rounds(rig)
+    rig.run(300_000, 3_000)
+    await rounds.look()
+    rig.ask_inside(CreatePartitions((GrowingTopic("orders", 3),)), call=12)
+    rig.run(9_000)
+    await rounds.look()
+    added_ms = WALL_MS + rig.now_ms
+    rig.run(NEW_MS - 60_000, 3_000)
+    assert await rounds.look() == []
+    rig.ask_inside(CreatePartitions((GrowingTopic("orders", 4),)), call=13)
+    await rounds.look()
+    again_ms = WALL_MS + rig.now_ms
+    rig.run(NEW_MS - 3_000, 3_000)
+    assert await rounds.look() == []
+    rig.run(3_000, 3_000)
+    (found,) = await rounds.look()
+    assert (found.kind, found.partitions, found.since_ms) == (Kind.UNOWNED_PARTITIONS, 2, again_ms)
+    assert added_ms < again_ms
 
 
 async def test_rewinds_and_fights_change_no_state_and_are_found() -> None:

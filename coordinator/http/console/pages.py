@@ -188,7 +188,7 @@ class ConsolePages:
 
     async def _problems(self, group_id: str, group: DescribedGroup | None) -> list[GroupProblem]:
         if group is not None:
-            return self._open.continued(await examine(self._ask, self.rest, [group_id]))
+            return self._open.continued(await examine(self._ask, self.rest, [group_id], self._open.remembered))
         return [one for one in await self._open.shown_to(self._ask) if one.group_id == group_id]
 
 

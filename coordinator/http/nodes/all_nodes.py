@@ -11,6 +11,7 @@ from coordinator.http.nodes.unavailable import note_silent, note_unserved
 from coordinator.http.queries import Ask, Problem, Queries
 from coordinator.http.watch import ProblemWatch
 from coordinator.placement import AdvertisedAddress, Placement
+from diagnosis.gathering import Known
 from diagnosis.problem import GroupProblem
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -162,6 +163,10 @@ class ClusterProblems:
     def continued(self, found: Iterable[GroupProblem]) -> list[GroupProblem]:
         """Return the problems of a single look with what this node's rounds know of their beginning."""
         return self._watch.continued(found)
+
+    def remembered(self, known: Known) -> Known:
+        """Return the facts for a single look with those that this node's rounds remember."""
+        return self._watch.remembered(known)
 
     async def _all(self, own: Awaitable[list[GroupProblem]]) -> list[GroupProblem]:
         found, theirs = await asyncio.gather(own, self._nodes.others_problems())
