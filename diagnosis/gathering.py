@@ -3,13 +3,14 @@
 The daemon's pages, which must not block, and the command, which blocks, share this code: an `EvidenceSource` has
 coroutines, and `at_once` runs the gathering for sources that answer without suspending."""
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from diagnosis.assignments import Key, owners_of, subscribed_topics
+from diagnosis.backlog import Backlog, is_there_for_long
 from diagnosis.doctor import diagnose
 from diagnosis.growth import Growth
 from diagnosis.loops import RECENT_MS, is_recent, named, refused_join
@@ -74,13 +75,15 @@ class EvidenceSource(Protocol):
 
 class Known(NamedTuple):
     """Facts about the whole cluster. `tells_all`: the server is a musterd, which reports notes and times of commits.
-    `grown`: topics that have got partitions since looks are remembered."""
+    `grown`: topics that have got partitions since looks are remembered; `backlogs_of`: what earlier looks saw of a
+    group, None if there was none."""
 
     now_ms: int
     counts: Mapping[str, int]
     refusals: Sequence[RefusedRequest] = ()
     tells_all: bool = True
     grown: Mapping[str, Growth] = {}
+    backlogs_of: Callable[[str], Mapping[Key, Backlog] | None] = lambda group_id: None
 
 
 def at_once(gathered: Coroutine[Any, Any, T]) -> T:
@@ -122,18 +125,30 @@ async def _gather(source: EvidenceSource, group_ids: list[str], known: Known) ->
         refusals = tuple(one for one in known.refusals if one.group_id == group.group_id)
         grown = _grown(keys[group.group_id], known)
         found.append(Evidence(group, known.now_ms, notes, lines, refusals, known.counts, expires_ms, grown=grown))
-    found = await _with_overdue(source, found, known.now_ms)
+    found = await _with_overdue(source, found, known)
     return await _with_times(source, found) if known.tells_all else found
 
 
-async def _with_overdue(source: EvidenceSource, found: list[Evidence], now_ms: int) -> list[Evidence]:
+async def _with_overdue(source: EvidenceSource, found: list[Evidence], known: Known) -> list[Evidence]:
     """Look up whether records have been unread for too long, for partitions whose readers have not committed for as
-    long."""
+    long. Their timestamps alone count at the first look at a group."""
     suspects = sorted({(one.topic, one.partition) for evidence in found for one in _suspects(evidence)})
     if not suspects:
         return found
-    first = await source.offsets_at(suspects, now_ms - OVERDUE_MS)
-    return [replace(evidence, progress=tuple(_overdue(one, first) for one in evidence.progress)) for evidence in found]
+    first = await source.offsets_at(suspects, known.now_ms - OVERDUE_MS)
+    looked = []
+    for evidence in found:
+        before = known.backlogs_of(evidence.group.group_id)
+        lines = (_overdue(one, first) for one in evidence.progress)
+        if before is not None:
+            lines = (_seen(one, before, known.now_ms) for one in lines)
+        looked.append(replace(evidence, progress=tuple(lines)))
+    return looked
+
+
+def _seen(one: Progress, before: Mapping[Key, Backlog], now_ms: int) -> Progress:
+    is_young = one.is_overdue and not is_there_for_long(one, before, now_ms)
+    return replace(one, is_overdue=False) if is_young else one
 
 
 def _suspects(evidence: Evidence) -> Iterable[Progress]:

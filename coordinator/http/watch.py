@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from coordinator.http.queries import PARTITIONS_A_REQUEST, Queries, partitions_of
 from diagnosis import gathering
 from diagnosis.assignments import Key
+from diagnosis.backlog import Backlog, backlogs
 from diagnosis.growth import PartitionCounts
 from diagnosis.problem import Evidence, GroupProblem, continued, identity
 from diagnosis.schedule import next_look_ms
@@ -38,11 +39,12 @@ _LIST_EVERY_MS: Final = 600_000
 
 
 class _Seen(NamedTuple):
-    """Problems found in a group, the time of the check, and that of the next."""
+    """Problems found in a group, the time of the check, that of the next, and the partitions with unread records."""
 
     problems: tuple[GroupProblem, ...]
     at_ms: int
     due_ms: int
+    backlogs: Mapping[Key, Backlog]
 
 
 class OpenProblems(Protocol):
@@ -138,7 +140,11 @@ class ProblemWatch:
         return self._with_memory(known)
 
     def _with_memory(self, known: gathering.Known) -> gathering.Known:
-        return known._replace(grown=self._partitions.grown)
+        return known._replace(grown=self._partitions.grown, backlogs_of=self._backlogs_of)
+
+    def _backlogs_of(self, group_id: str) -> Mapping[Key, Backlog] | None:
+        seen = self._seen.get(group_id)
+        return None if seen is None else seen.backlogs
 
     async def _known(self) -> gathering.Known:
         node = await self._ask.node()
@@ -183,8 +189,7 @@ class ProblemWatch:
         for group_id in group_ids:
             self._changed.pop(group_id, None)
         for one in evidence:
-            last = before.get(one.group.group_id)
-            self._seen[one.group.group_id] = _seen(one, () if last is None else last.problems)
+            self._seen[one.group.group_id] = _seen(one, before.get(one.group.group_id))
 
     def _found(self) -> list[GroupProblem]:
         found = [problem for seen in self._seen.values() for problem in seen.problems]
@@ -201,10 +206,11 @@ class ProblemWatch:
         self._open = now
 
 
-def _seen(evidence: Evidence, before: Iterable[GroupProblem]) -> _Seen:
+def _seen(evidence: Evidence, last: _Seen | None) -> _Seen:
+    before = () if last is None else last.problems
     problems = tuple(continued(gathering.problems_of((evidence,)), before, evidence.now_ms))
     due_ms = evidence.now_ms + _REST_MS if problems else next_look_ms(evidence)
-    return _Seen(problems, evidence.now_ms, due_ms)
+    return _Seen(problems, evidence.now_ms, due_ms, backlogs(evidence, {} if last is None else last.backlogs))
 
 
 async def examine(

@@ -69,9 +69,9 @@ class DiagnosisRig(NodeRig):
             self.wait(0)
         return self.replied.pop(self._calls)
 
-    def produce(self, partition: int) -> None:
-        """Write a record now."""
-        batch = encode_batch([(None, b"record")], timestamp_ms=self._moment().wall_ms)
+    def produce(self, partition: int, age_ms: int = 0) -> None:
+        """Write a record now, with a timestamp `age_ms` ago."""
+        batch = encode_batch([(None, b"record")], timestamp_ms=self._moment().wall_ms - age_ms)
         data = (ProduceTopic("orders", (ProducePartition(partition, batch),)),)
         self.ask_inside(Produce(data, acks=-1, timeout_ms=1_000), call=5)
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from coordinator.http.queries import Queries
 from coordinator.http.watch import ProblemWatch, examine
 from diagnosis.growth import NEW_MS
@@ -109,13 +111,50 @@ async def test_a_member_that_stops_reading_is_found_without_a_change() -> None:
     found: list[GroupProblem] = []
     minutes = 0
     while not found:
-        assert minutes < 7
+        assert minutes < 10, "the next look, which sees the record, comes within 5 min"
         rig.run(60_000, 3_000)
         found = await rounds.look()
         minutes += 1
     assert minutes >= 5
     assert [one.kind for one in found] == [Kind.CONSUMPTION_STOPPED]
     assert found == await rig.problems()
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+async def test_records_with_old_timestamps_wait_since_a_look_saw_them(repeats: bool) -> None:
+    """A reader had nothing to read for longer than records may wait; then old ones are written for it."""
+    rig = DiagnosisRig(partitions=1)
+    reader = rig.member("g", "app", "10.0.0.1")
+    rounds, seen = Rounds(rig), Queries(rig.ask_doctor)
+    rig.run(8_000)
+
+    async def pass_time(ms: int) -> list[Kind]:
+        """Look each 10 s; return the problems at the end, which a page shows too."""
+        for _ in range(ms // 10_000):
+            rig.run(10_000, 1_000)
+            if repeats and rig.now_ms % 60_000 == 8_000:
+                reader.commit(read, 0)
+            await rounds.look()
+        kinds = [one.kind for one in await rounds.look()]
+        shown = await examine(seen, _no_rest, ("g",), rounds.watch.remembered)
+        assert [one.kind for one in shown] == kinds
+        return kinds
+
+    rig.produce(0)
+    for read in range(1, 4):
+        reader.commit(read, 0)
+        assert await pass_time(600_000) == []
+        rig.produce(0, age_ms=3_600_000)
+        assert await pass_time(50_000) == []
+    kind = Kind.CONSUMPTION_STALLED if repeats else Kind.CONSUMPTION_STOPPED
+    rig.produce(0, age_ms=3_600_000)
+    assert await pass_time(600_000) == [kind]
+    rig.produce(0)
+    assert await pass_time(600_000) == [kind], "it stays one problem"
+    assert rounds.told == [(kind.value, True)]
+    read = 6
+    reader.commit(read, 0)
+    assert await pass_time(60_000) == []
 
 
 async def test_a_deleted_group_and_a_refused_member_are_noticed() -> None:
