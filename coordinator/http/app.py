@@ -151,9 +151,9 @@ def make_app(
     app[DOCUMENT] = described
     app.router.add_route("GET", EVENTS.path, _checked(EVENTS, events.stream))
     for route, handler in (*rows, (OPENAPI, _openapi(described))):
-        app.router.add_route(route.method, route.path, _checked(route, handler))
+        app.router.add_route(route.method, route.pattern, _checked(route, handler))
         if route.method == "GET":
-            app.router.add_route("HEAD", route.path, _checked(route, handler))
+            app.router.add_route("HEAD", route.pattern, _checked(route, handler))
     if ask_itself is not None:
         app.cleanup_ctx.append(_watching(watch))
     app.cleanup_ctx.append(feed.running)

@@ -214,7 +214,9 @@ async def test_pages_are_only_read(browser: Browser, method: str) -> None:
     assert headers["Allow"] == "GET,HEAD"
 
 
-@pytest.mark.parametrize("group_id", ["a/b", "größe 7", "100%", "a%2Fb", "a?b#c&d", "..", "日本"])
+@pytest.mark.parametrize(
+    "group_id", ["a/b", "größe 7", "100%", "a%2Fb", "a?b#c&d", "..", "日本", "${spring.application.name}"]
+)
 async def test_any_group_id_fits_into_a_path(browser: Browser, coordinator: ScriptedCoordinator, group_id: str) -> None:
     coordinator.groups[group_id] = msgspec.structs.replace(coordinator.groups["orders"], group_id=group_id)
 

@@ -55,6 +55,13 @@ def test_every_route_of_the_application_is_in_the_document_and_no_other(coordina
     assert served == {(path, method.upper()) for path, methods in described()["paths"].items() for method in methods}
 
 
+def test_a_name_in_any_path_may_have_braces(coordinator: ScriptedCoordinator) -> None:
+    for resource in make_app(coordinator.ask).router.resources():
+        named = re.sub(r"{\w+}", "${spring.application.name}", resource.canonical)
+        pattern = resource.get_info().get("pattern")
+        assert pattern is None or pattern.fullmatch(named), resource.canonical
+
+
 async def test_no_path_takes_a_parameter_that_it_does_not_have(
     browser: Browser, coordinator: ScriptedCoordinator
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -71,6 +72,19 @@ async def test_a_plan_is_applied_and_undone(client: TestClient[Any, Any], rig: D
     (audit,) = rig.ask(OPERATOR, ListAudit())
     acts = [(one.note.act, one.note.origin.client_host) for one in audit.notes]  # type: ignore[attr-defined]
     assert acts == [("reset", "/127.0.0.1"), ("undo", "/127.0.0.1")]
+
+
+async def test_an_id_that_a_template_made_is_reset_and_undone(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:
+    group = "${spring.application.name}"
+    rig.ask(OPERATOR, commit({0: 0}, group))
+    path = f"/v1/groups/{quote(group)}/offsets"
+    plan = await post(client, f"{path}/plan", {"delete": True})
+    done = await post(client, f"{path}/apply", plan)
+    assert offsets(rig, group) == {}
+
+    await post(client, f"/v1/undo/{quote(done['id'])}")
+
+    assert offsets(rig, group) == {0: 0}
 
 
 async def test_an_undo_leaves_out_what_no_longer_exists(client: TestClient[Any, Any], rig: DiagnosisRig) -> None:

@@ -1,5 +1,6 @@
 """Rows of the table of HTTP paths: method, parameters, body and answers. Pure."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ Names = Mapping[str, str]
 BAD_PARAMETER: Final = 40002
 _LARGEST: Final = 2**63 - 1
 _MOST_DIGITS: Final = 19
+_NAME_IN_PATH: Final = re.compile(r"{(\w+)}")
 
 Schema = Json | type
 """JSON Schema, or a Struct that stands for its schema."""
@@ -80,6 +82,11 @@ class HttpRoute(msgspec.Struct, frozen=True):
     body_media: str = "application/json"
     is_open: bool = False
     """Served under any host name and without a login."""
+
+    @property
+    def pattern(self) -> str:
+        """Path as aiohttp takes it. A plain `{group}` would match no name with a brace, which names may have."""
+        return _NAME_IN_PATH.sub(r"{\1:[^/]+}", self.path)
 
 
 def check_query(route: HttpRoute, given: Collection[tuple[str, str]]) -> None:
