@@ -97,11 +97,15 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
-    """Return the page and its content type: OpenMetrics if the client accepts it, else Prometheus' text format."""
+    """Return the page and its content type: OpenMetrics if the client accepts it, else Prometheus' text format, as also
+    for a version of either that is none."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(measured))
     ProcessCollector(registry=registry)
-    encode, content_type = choose_encoder(accept)
+    try:
+        encode, content_type = choose_encoder(accept)
+    except TypeError:  # it compares the parts of a version that is none with numbers
+        encode, content_type = choose_encoder("")
     return encode(registry), content_type
 
 

@@ -1,6 +1,7 @@
 import asyncio
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.build_info import build, interpreter
@@ -225,6 +226,15 @@ async def test_openmetrics_is_given_to_those_who_ask_for_it(browser: Browser) ->
     text = await browser.text("/metrics", Accept="application/openmetrics-text; version=1.0.0")
 
     assert text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("version", ["abc", "1.x", '"1.0.0"', "9" * 5_000])
+@pytest.mark.parametrize("media", ["application/openmetrics-text", "text/plain"])
+async def test_a_version_that_is_none_is_given_text(browser: Browser, media: str, version: str) -> None:
+    status, text, headers = await browser.request("GET", "/metrics", Accept=f"{media};version={version}")
+
+    assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "# TYPE muster_info gauge" in text
 
 
 def test_odd_names_become_legal_ones_and_collide_with_nothing() -> None:
