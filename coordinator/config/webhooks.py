@@ -28,6 +28,7 @@ class WebhookUrls(ParsedText, frozen=True):
             parts = urlsplit(one)
             if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
                 raise ValueError(text)
+            parts.hostname.encode("idna")  # as the resolver does; UnicodeError is a ValueError
         if len(found) > _MOST_URLS:
             raise ValueError(text)
         return cls(found)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from coordinator.config.config import ConfigError, load_config
@@ -132,6 +132,28 @@ async def test_one_that_is_away_loses_what_it_was_not_told_in_time_and_holds_up_
         assert (rig.counted.count("webhook_failures"), rig.slept) == (4, [1.0, 2.0, 4.0])
 
 
+async def test_a_post_that_raises_drops_its_events_and_later_ones_are_posted(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig, receiver = Rig(), Receiver()
+    posted, first = ClientSession.post, [UnicodeError("label empty or too long")]
+
+    def post(self: ClientSession, *where: Any, **what: Any) -> Any:
+        if first:
+            raise first.pop()
+        return posted(self, *where, **what)
+
+    monkeypatch.setattr(ClientSession, "post", post)
+    async with rig.running(await serve(receiver)):
+        rig.happen(1)
+        await rig.until(lambda: rig.counted == ["webhook_events_dropped"])
+        rig.happen(2)
+        await rig.until(lambda: "webhook_posts" in rig.counted)
+    assert receiver.told == [[2]]
+    logged = capsys.readouterr()
+    assert "label empty or too long" in logged.out + logged.err
+
+
 async def test_beyond_its_limit_a_queue_drops_the_oldest(serve: Serve) -> None:
     rig, slow = Rig(), Receiver()
     slow.blocked = asyncio.Event()
@@ -147,7 +169,16 @@ async def test_beyond_its_limit_a_queue_drops_the_oldest(serve: Serve) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    ["urls=ftp://x", "urls=hooks.example", "urls=http://", "urls=http://a:99999/", "events=problems", "events="],
+    [
+        "urls=ftp://x",
+        "urls=hooks.example",
+        "urls=http://",
+        "urls=http://a:99999/",
+        "urls=https://ex..ample/",
+        f"urls=https://{'a' * 64}.example/",
+        "events=problems",
+        "events=",
+    ],
 )
 def test_wrong_keys_are_named(given: str) -> None:
     with pytest.raises(ConfigError, match=r"webhook\.(urls|events)"):

@@ -90,6 +90,19 @@ class _Receiver:
                 await self._deliver(session, some)
 
     async def _deliver(self, session: ClientSession, events: list[LiveEvent]) -> None:
+        """Post the events, or drop them. Raises nothing but a cancellation: its task posts all later events too."""
+        try:
+            is_told = await self._tell(session, events)
+        except Exception:
+            log.exception("a post to a webhook raised", receiver=self._shown)
+            is_told = False
+        if not is_told:
+            log.warning("events of a webhook are dropped", receiver=self._shown, events=len(events))
+            for _event in events:
+                self._count("webhook_events_dropped")
+
+    async def _tell(self, session: ClientSession, events: list[LiveEvent]) -> bool:
+        """Post the events, with retries; return whether the receiver took them."""
         body = msgspec.json.encode({"events": [event_body(event, self._feed.events) for event in events]})
         for attempt in range(self._config.webhook_retries + 1):
             if attempt:
@@ -97,14 +110,12 @@ class _Receiver:
             problem, is_final = await self._post(session, body)
             if problem is None:
                 self._count("webhook_posts")
-                return
+                return True
             self._count("webhook_failures")
             log.warning("a webhook failed", receiver=self._shown, attempt=attempt + 1, why=problem)
             if is_final:
                 break
-        log.warning("events of a webhook are dropped", receiver=self._shown, events=len(events))
-        for _event in events:
-            self._count("webhook_events_dropped")
+        return False
 
     async def _post(self, session: ClientSession, body: bytes) -> tuple[str | None, bool]:
         """Return the reason of a failure, None for a success, and whether a retry would fail again."""
