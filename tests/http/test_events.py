@@ -1,5 +1,6 @@
 """Server-sent events: notes and problems of a node, replayed from a cursor."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,7 +13,9 @@ from coordinator.http.app import make_app
 from coordinator.http.live import feed
 from coordinator.http.live.event_log import Cursor, EventLog, parse_cursor
 from coordinator.http.live.event_pages import EVENTS
-from protocol.messages.groups import DeleteGroups
+from coordinator.http.queries import Queries
+from coordinator.http.watch import ProblemWatch
+from protocol.messages.groups import ApplyOffsets, DeleteGroups, OffsetChange
 from tests.node.operated import DiagnosisRig
 from tests.node.test_audit import STRANGER, commit
 
@@ -33,6 +36,12 @@ def test_a_log_tells_what_came_behind_a_cursor_and_when_something_is_missing() -
     assert numbers(Cursor(5, 6)) == ([3, 4, 5], True), "it is not of this process"
     assert numbers(Cursor(4, 5)) == ([3, 4, 5], True)
 
+    log.skip()
+    log.add("note", "g", 7, {})
+    assert numbers(Cursor(5, 4)) == ([5, 7], True)
+    assert numbers(Cursor(5, 5)) == ([7], True), "some were not made"
+    assert numbers(Cursor(5, 6)) == ([7], False)
+
 
 @pytest.mark.parametrize("text", ["", "1", "1.", ".1", "1.x", "-1.2", "1.2.3", "9" * 30 + ".1"])
 def test_a_text_that_is_no_cursor(text: str) -> None:
@@ -49,6 +58,10 @@ def rig() -> DiagnosisRig:
 async def client(rig: DiagnosisRig) -> AsyncIterator[TestClient[Any, Any]]:
     async with TestClient(TestServer(make_app(rig.ask_doctor, look_every_s=feed.LOOK_EVERY_S / 1_000))) as client:
         yield client
+
+
+async def _no_rest() -> None:
+    pass
 
 
 async def event(answer: ClientResponse) -> tuple[str, str, Any]:
@@ -89,6 +102,35 @@ async def test_who_follows_hears_of_rebalances_and_problems_and_later_of_what_it
         assert (await event(stream))[1] == first
     refused = await client.get("/v1/events?after=yesterday")
     assert (refused.status, refused.content_type) == (400, "application/problem+json")
+
+
+async def test_notes_of_a_pause_are_no_events_and_who_asks_for_them_is_told_of_the_gap(rig: DiagnosisRig) -> None:
+    queries = Queries(rig.ask_doctor)
+    followed = feed.Feed(queries, ProblemWatch(queries, _no_rest, asyncio.Lock()), 7)
+    events = followed.events
+    rig.connect(STRANGER)
+
+    async def told(cursor: Cursor) -> tuple[list[int], bool]:
+        await followed.look()
+        found, is_gap = events.after(cursor)
+        return [one.body["changes"][0]["offset"] for one in found], is_gap
+
+    def reset(previous: int, offset: int) -> None:
+        rig.ask(STRANGER, ApplyOffsets("g", (OffsetChange("orders", 0, previous, offset),), "reset"))
+        rig.wait(1_000)
+
+    followed.pause()
+    await followed.look()
+    reset(-1, 1)
+    assert await told(events.cursor()) == ([1], False)
+    before = events.cursor()
+    followed.pause()
+    reset(1, 2)
+    assert await told(before) == ([], True)
+    after = events.cursor()
+    reset(2, 3)
+    assert await told(after) == ([3], False)
+    assert await told(before) == ([3], True)
 
 
 async def test_the_deletion_of_a_group_is_an_event_with_its_first_offsets(

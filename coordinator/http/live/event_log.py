@@ -49,11 +49,18 @@ class EventLog:
         self._epoch, self._added = epoch, added
         self._events: deque[LiveEvent] = deque(maxlen=most)
         self._last = 0
+        self._skipped = 0
+        """Number in place of the newest events that were not made."""
 
     def add(self, kind: str, group_id: str, wall_ms: int, body: Json) -> None:
         self._last += 1
         self._events.append(LiveEvent(self._last, kind, group_id, wall_ms, body))
         self._added()
+
+    def skip(self) -> None:
+        """Note that events are missing from here on to the next one."""
+        self._last += 1
+        self._skipped = self._last
 
     def cursor(self, number: int | None = None) -> Cursor:
         """Return the cursor after event `number`, or after the newest event."""
@@ -61,9 +68,9 @@ class EventLog:
 
     def after(self, cursor: Cursor) -> tuple[list[LiveEvent], bool]:
         """Return the events after a cursor, and whether some of them are missing, because they were dropped or were
-        another process's."""
-        first = self._events[0].number if self._events else self._last + 1
-        is_gap = cursor.epoch != self._epoch or not first - 1 <= cursor.number <= self._last
-        if is_gap:
+        another process's, or never made."""
+        if cursor.epoch != self._epoch or cursor.number > self._last:
             return list(self._events), True
-        return [event for event in self._events if event.number > cursor.number], False
+        first = self._events[0].number if self._events else self._last + 1
+        is_gap = cursor.number < max(first - 1, self._skipped)
+        return [event for event in self._events if event.number > cursor.number], is_gap

@@ -93,16 +93,17 @@ class EventPages:
 
     async def _send_events(self, request: web.Request, answer: web.StreamResponse, cursor: Cursor) -> Cursor:
         events, is_gap = self._feed.events.after(cursor)
+        reached = self._feed.events.cursor()
         wanted = [event for event in events if _is_wanted(event, request)]
         if wanted and self._is_still_in is not None:
             found = await self._ask.described(sorted({one.group_id for one in wanted}))
             visible = {one.group_id for one in found if one.error_code is not _DENIED}  # groups may be gone
             wanted = [event for event in wanted if event.group_id in visible]
         if is_gap:  # events are missing: the client should load the overview
-            await answer.write(f"event: gap\nid: {self._feed.events.cursor()}\ndata: {{}}\n\n".encode())
+            await answer.write(f"event: gap\nid: {reached}\ndata: {{}}\n\n".encode())
         for event in wanted:
             await answer.write(_written(event, self._feed.events))
-        return self._feed.events.cursor(events[-1].number if events else None)
+        return reached
 
     async def _wait(self, answer: web.StreamResponse) -> None:
         try:

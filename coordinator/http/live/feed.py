@@ -76,7 +76,7 @@ class Feed:
             if not self._is_wanted():
                 self._wanted.clear()
                 self._begun.clear()
-                self._since_ms = -1
+                self.pause()
                 await self._wanted.wait()
             try:
                 await self.look()
@@ -86,6 +86,13 @@ class Feed:
                 log.exception("events could not be gathered")
             self._begun.set()
             await asyncio.sleep(self._every_s)
+
+    def pause(self) -> None:
+        """Make no events of the changes before the next call of `look`."""
+        if self._since_ms >= 0:
+            self.events.skip()
+        self._since_ms = -1
+        self._numbers.clear()  # by them the notes of the pause would be new
 
     async def look(self) -> None:
         """Make events of the changes since the last call."""
