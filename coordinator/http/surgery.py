@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from coordinator.facts.commit_notes import MOST_CHANGES
 from coordinator.groups.hold import LONGEST_MS
 from coordinator.http.queries import Problem, Queries, ends_of, problem_of
 from coordinator.http.routing import schemas
@@ -112,6 +113,9 @@ class SurgeryPages:
         begins = await self._ask.offsets_at(keys, EARLIEST) if keys else {}
         ends = await self._ask.offsets_at(keys, LATEST) if keys else {}
         planned = make_plan(await self._target(wanted, keys), keys, committed, begins, ends)
+        if (count := len(changes(planned))) > MOST_CHANGES:  # `apply` changes all or none, and has one id
+            some = "plan some of its partitions at a time (topics), or use `muster groups`, which takes several steps"
+            raise Problem(_INVALID, f"{count} partitions would change, and {MOST_CHANGES} at most can at once: {some}")
         return {"group_id": group_id, "plan": [msgspec.structs.asdict(one) for one in planned]}
 
     async def apply(self, names: Names, body: bytes, host: str) -> Json:

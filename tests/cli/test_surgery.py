@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from diagnosis.offset_plan import existing_partitions
 from muster.cli.failures import ExitCode
-from muster.cli.operating import draining, offset_targets
+from muster.cli.operating import carrying_out, draining, offset_targets
 from muster.errors import Refused
 from protocol.errors import ErrorCode
-from protocol.messages.groups import DescribedGroup, OffsetChange, ReportedFact
+from protocol.messages import Message
+from protocol.messages.groups import ApplyOffsets, DescribedGroup, OffsetChange, ReportedFact
+from protocol.messages.node import ErrorReply
 from protocol.messages.topics import MetadataPartitionReply, MetadataTopicReply
 from protocol.record_batch import encode_batch, stamp
 from tests.cli.conftest import Shell
@@ -89,6 +91,38 @@ def test_a_stale_plan_is_refused_whole_and_ends_with_4(shell: Shell, node: FakeN
     shell.run("groups", "reset", "orders", "--plan", str(plan), "--execute")
     assert node.committed[T0] == 0
     assert "not for 'others'" in shell.complaint("groups", "reset", "others", "--plan", str(plan))
+
+
+@pytest.mark.parametrize("is_stale", [True, False])
+def test_a_plan_that_fails_after_its_first_step_names_what_was_changed(
+    shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch, is_stale: bool
+) -> None:
+    monkeypatch.setattr(carrying_out, "CHANGES_A_REQUEST", 1)
+    apply, asked = node.ApplyOffsets, []
+
+    def apply_and_interfere(message: ApplyOffsets) -> Message:
+        asked.append(message)
+        if len(asked) == 3 and is_stale:
+            node.committed[T2] = 2
+        elif len(asked) == 3:
+            return ErrorReply(ErrorCode.NOT_COORDINATOR, "the shard is elsewhere")
+        return apply(message)
+
+    monkeypatch.setattr(node, "ApplyOffsets", apply_and_interfere)
+    node.committed = {T0: 1}
+    reset = ["groups", "reset", "orders", "--to-latest", "--topic", "flights", "--execute"]
+
+    said = shell.complaint(*reset, code=ExitCode.REFUSED)
+
+    why = "the rest of the plan is stale: flights-2 is at 2 by now; 1 partition in all"
+    assert said.startswith(f"muster: {why if is_stale else 'ApplyOffsets was refused: the shard'}")
+    assert said.endswith(
+        "; 2 of 3 partitions were changed before: undo with muster undo orders:3, muster undo orders:2\n"
+    )
+    assert "nothing was changed" not in said
+    shell.run("undo", "orders:3")
+    shell.run("undo", "orders:2")
+    assert {T0: node.committed[T0], T1: node.committed.get(T1)} == {T0: 1, T1: None}
 
 
 @pytest.mark.parametrize("command", [["reset", "--to-earliest"], ["delete-offsets"]])

@@ -106,6 +106,21 @@ async def test_an_undo_leaves_out_what_no_longer_exists(client: TestClient[Any, 
     assert {topic: sorted(partitions) for topic, partitions in kept.items()} == {"orders": [0, 1, 2]}
 
 
+async def test_a_plan_that_could_not_be_applied_is_refused_and_a_part_of_it_is_not(
+    client: TestClient[Any, Any], rig: DiagnosisRig
+) -> None:
+    rig.make_topic("wide", 2_500)
+    path, target = "/v1/groups/g/offsets", {"to_earliest": True}
+    refused = await post(client, f"{path}/plan", {**target, "topics": {"wide": None}}, 400)
+    assert "2500 partitions would change, and 2000 at most can at once: plan some of its" in refused["message"]
+
+    assert len((await post(client, f"{path}/plan", {**target, "topics": {"wide": [*range(2_000)]}}))["plan"]) == 2_000
+    plan = await post(client, f"{path}/plan", {**target, "topics": {"wide": [*range(500)]}})
+    assert (await post(client, f"{path}/apply", plan))["changed"] == 500
+    plan = await post(client, f"{path}/plan", {**target, "topics": {"wide": None}})
+    assert len(plan["plan"]) == 2_500, "what stays as it is counts for nothing"
+
+
 def test_a_change_is_possible_where_the_end_is_not_known() -> None:
     wanted = tuple(OffsetChange("t", partition, -1, 7) for partition in range(4))
     possible = possible_changes(wanted, {"t": 3}, {("t", 0): 6, ("t", 1): 7})

@@ -12,6 +12,7 @@ from muster.admin.asking import NotFound, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, servers
 from muster.cli.showing import printable, show_json, show_table
+from muster.errors import MusterError
 from muster.net.bootstrap import parse_bootstrap
 from muster.net.dialects import ClientDialect
 from protocol.errors import ErrorCode
@@ -38,7 +39,7 @@ def carry_out(
     planned: list[PlannedOffset],
     act: str,
 ) -> list[str]:
-    """Apply the plan; return the ids by which it can be undone."""
+    """Apply the plan; return the ids by which it can be undone. A failure names those of the steps before it."""
     wanted = changes(planned)
     if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is not ClientDialect.NATIVE:
         carry_out_at_kafka(cluster, group, wanted)
@@ -46,21 +47,28 @@ def carry_out(
     ids: list[str] = []
     for start in range(0, len(wanted), CHANGES_A_REQUEST):
         request = ApplyOffsets(group, wanted[start : start + CHANGES_A_REQUEST], act)
-        reply = cluster.ask_coordinator(ApplyOffsetsReply, group, request)
+        undo = ", ".join(command("undo", one) for one in reversed(ids))
+        before = undo and f"; {start} of {counted(len(wanted), 'partition')} were changed before: undo with {undo}"
+        try:
+            reply = cluster.ask_coordinator(ApplyOffsetsReply, group, request)
+        except MusterError as error:
+            error.args = (f"{error}{before}",)
+            raise
         if reply.number < 0:
-            raise ActRefused(_why_not(group, reply) + (f"; undo with {command('undo', ids[-1])}" if ids else ""))
+            raise ActRefused(_why_not(group, reply, is_first=not ids) + before)
         ids.append(f"{group}:{reply.number}")
     return ids
 
 
-def _why_not(group: str, reply: ApplyOffsetsReply) -> str:
+def _why_not(group: str, reply: ApplyOffsetsReply, *, is_first: bool) -> str:
     if reply.members:
         return f"group {group!r} has members: stop them first: {', '.join(reply.members)}"
     if reply.conflicts:
         first = reply.conflicts[0]
         now = "none" if first.previous_offset < 0 else first.previous_offset
         where = f"{first.topic}-{first.partition_index} is at {now} by now"
-        return f"the plan is stale, nothing was changed: {where}; {counted(len(reply.conflicts), 'partition')} in all"
+        stale = "the plan is stale, nothing was changed" if is_first else "the rest of the plan is stale"
+        return f"{stale}: {where}; {counted(len(reply.conflicts), 'partition')} in all"
     return reply.error_message
 
 
