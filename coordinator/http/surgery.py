@@ -237,7 +237,10 @@ class SurgeryPages:
         if wanted.to_time_ms is not None:
             return Target(at_time=await self._ask.offsets_at(keys, max(wanted.to_time_ms, 0)))
         if wanted.of_group is not None:
-            return Target(offsets=(await self._ask.committed([wanted.of_group])).get(wanted.of_group, {}))
+            found = (await self._ask.committed([wanted.of_group])).get(wanted.of_group)
+            if not found:
+                await self._ask.group(wanted.of_group)  # refuses a group that does not exist
+            return Target(offsets=found or {})
         if wanted.offsets is not None:
             return Target(offsets={(one.topic, one.partition): one.offset for one in wanted.offsets})
         return Target(

@@ -33,6 +33,11 @@ def say_left_out(sentence: str) -> None:
     print(f"muster: {sentence}", file=sys.stderr, flush=True)
 
 
+def warn(sentence: str) -> None:
+    """Print to standard error what the command does otherwise than it was told to."""
+    print(f"muster: warning: {sentence}", file=sys.stderr, flush=True)
+
+
 def say_nothing(_: str) -> None:
     """Print nothing, since it was printed before."""
 

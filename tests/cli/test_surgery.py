@@ -148,15 +148,80 @@ def test_a_plan_is_written_and_read_in_kafkas_form(shell: Shell, node: FakeNode,
     file.write_text("flights,0,2\n")
     shell.run("groups", "reset", "orders", "--from-file", str(file), "--execute")
     assert node.committed == {T0: 2, T1: 0}
-    file.write_text("flights,zero,2\n")
-    assert "line 1 is not TOPIC,PARTITION,OFFSET" in shell.complaint(
-        "groups", "reset", "orders", "--from-file", str(file)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "flights,zero,2",
+        "flights,0,²",
+        "flights,²,2",
+        "flights,0,-1",
+        f"flights,0,{2**63}",
+        f"flights,{2**31},2",
+        f"flights,0,{'9' * 5_000}",
+        "flights,0",
+    ],
+)
+def test_a_line_with_a_number_that_is_none_is_named(shell: Shell, tmp_path: Path, line: str) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text(f"flights,0,2\n{line}\n")
+    said = shell.complaint("groups", "reset", "orders", "--from-file", str(file))
+    assert "line 2 is not TOPIC,PARTITION,OFFSET" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "topics", "missing"),
+    [
+        ("typo,0,1\nflights,0,2\ntypo,1,1\n", (), "2 partitions, as typo-0"),
+        ("flights,0,2\nflights,7,1\n", (), "1 partition, as flights-7"),
+        ("flights,0,2\nflights,7,1\n", ("--topic", "flights"), "1 partition, as flights-7"),
+        ("typo,0,1\nflights,0,2\n", ("--topic", "flights"), ""),
+        ("flights,0,2\nflights,7,1\n", ("--topic", "flights:0"), ""),
+    ],
+)
+def test_a_line_of_a_partition_that_is_not_there_is_refused_unless_others_are_wanted(
+    shell: Shell, node: FakeNode, tmp_path: Path, lines: str, topics: tuple[str, ...], missing: str
+) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text(lines)
+    reset = ["groups", "reset", "orders", "--from-file", str(file), *topics, "--execute"]
+    if missing:
+        assert f"not here: {missing}" in shell.complaint(*reset, code=ExitCode.NOT_THERE)
+        assert node.committed[T0] == 1
+    else:
+        shell.run(*reset)
+        assert node.committed[T0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--to-offset", "99"], "99 is beyond the end of flights-0: its new offset is 3"),
+        (["--shift-by", "-5"], "-4 is before the start of flights-0: its new offset is 0"),
+        (["--from-file", "FILE"], "7 is beyond the end of flights-0: its new offset is 3"),
+        (["--to-offset", "2"], ""),
+        (["--to-latest"], ""),
+        (["--to-current"], ""),
+    ],
+)
+def test_an_offset_outside_the_log_is_warned_of(shell: Shell, tmp_path: Path, options: list[str], said: str) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text("flights,0,7\n")
+    found = shell.run(
+        "groups", "reset", "orders", *[str(file) if one == "FILE" else one for one in options], "--topic", "flights:0"
     )
+    assert found.stderr == (f"muster: warning: {said}\n" if said else "")
 
 
 def test_a_group_goes_where_another_is(shell: Shell, node: FakeNode) -> None:
     node.groups["other"] = DescribedGroup("other", group_state="Empty")
     assert len(shell.json("groups", "reset", "orders", "--of-group", "other")["plan"]) == 2
+    node.committed.clear()
+    for options in ((), ("--all-topics",), ("--topic", "flights")):
+        command = ["groups", "reset", "orders", *options, "--of-group"]
+        assert shell.lines(*command, "other") == ["There is nothing to change."]
+        assert "there is no group 'typo'" in shell.complaint(*command, "typo", code=ExitCode.NOT_THERE)
 
 
 def test_offsets_are_deleted_and_come_back(shell: Shell, node: FakeNode) -> None:

@@ -145,6 +145,7 @@ async def test_a_live_group_is_refused_by_its_members(client: TestClient[Any, An
         ("/v1/groups/g/offsets/plan", {"to_earlyest": True}, 400, "to_earlyest"),
         ("/v1/groups/g/offsets/plan", {"to_latest": True, "topics": {"x": None}}, 404, "there is no topic 'x'"),
         ("/v1/groups/g/offsets/plan", {"to_latest": True, "topics": {"orders": [9]}}, 404, "partition orders-9"),
+        ("/v1/groups/g/offsets/plan", {"of_group": "typo"}, 404, "there is no consumer group 'typo'"),
         ("/v1/groups/g/offsets/apply", {"plan": "all"}, 400, "the body is not as it should be"),
         ("/v1/groups/g/offsets/apply", {"plan": []}, 400, "1 to 2000 at a time"),
         ("/v1/undo/g", None, 400, "'g' is no id"),

@@ -8,14 +8,13 @@ from typing import Annotated, Final
 import typer
 
 from diagnosis.offset_plan import PlannedOffset, Target
-from muster.admin.asking import Complaint, NotFound, committed_offsets, describe_group
+from muster.admin.asking import Complaint, committed_offsets, describe_group
 from muster.blocking.cluster import ClusterClient
 from muster.cli.asking import ActRefused, AsJson, Bootstrap, reaching
 from muster.cli.operating.carrying_out import carry_out, show_plan
-from muster.cli.operating.offset_targets import now_ms, plan_offsets
+from muster.cli.operating.offset_targets import check_all_planned, now_ms, plan_offsets
 from muster.cli.operating.surgery import Execute
 from muster.cli.showing import utc_time
-from protocol.words import counted
 
 _EXPORT_FORMAT: Final = 1
 
@@ -50,9 +49,7 @@ def import_(
     wanted = group or exported
     with reaching(ctx, bootstrap) as cluster:
         planned = plan_offsets(cluster, wanted, Target(offsets=offsets), (), all_topics=True)
-        missing = sorted(offsets.keys() - {(one.topic, one.partition) for one in planned})
-        if missing:
-            raise NotFound(f"not here: {counted(len(missing), 'partition')}, as {missing[0][0]}-{missing[0][1]}")
+        check_all_planned(planned, offsets)
         done = carry_out(ctx, cluster, bootstrap, wanted, planned, "import") if execute else None
         if execute:
             _check_read_back(cluster, wanted, planned)

@@ -3,7 +3,7 @@
 import csv
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,8 @@ from membership.topic_partition import TopicPartition
 from muster.admin.asking import Complaint, NotFound, committed_offsets, partitions_of
 from muster.admin.ends import ends_of
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
+from muster.cli.showing import warn
+from protocol.words import counted
 
 Key = tuple[str, int]
 _COLUMNS: Final = 4
@@ -26,13 +28,36 @@ def plan_offsets(
     cluster: ClusterClient, group_id: str, target: Target, topics: Iterable[str], *, all_topics: bool
 ) -> list[PlannedOffset]:
     """Plan the partitions of these topics (`orders`, `orders:0,3`), or all that the group has committed for. Raises
-    NotThere if a topic does not exist."""
+    NotFound if a topic does not exist. Prints a warning for each offset that becomes the start or end of its log."""
     committed = {(one.topic, one.partition): offset for one, offset in committed_offsets(cluster, group_id).items()}
     keys = _scope(cluster, list(topics), committed, target, all_topics=all_topics)
     there = partitions_of(cluster, {topic for topic, _partition in keys}) & {TopicPartition(*key) for key in keys}
     begins = {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, there, EARLIEST).items()}
     ends = {(one.topic, one.partition): end.offset for one, end in ends_of(cluster, there, LATEST).items()}
-    return make_plan(target, keys, committed, begins, ends)
+    planned = make_plan(target, keys, committed, begins, ends)
+    for one in planned:
+        if (wanted := _wanted(target, one)) != one.offset:
+            where = "beyond the end" if wanted > one.offset else "before the start"
+            warn(f"{wanted} is {where} of {one.topic}-{one.partition}: its new offset is {one.offset}")
+    return planned
+
+
+def _wanted(target: Target, one: PlannedOffset) -> int:
+    """Return the offset that the target asks for, inside the log or not."""
+    if target.to_offset is not None:
+        return target.to_offset
+    if target.shift_by is not None:
+        return one.previous_offset + target.shift_by
+    return (target.offsets or {}).get((one.topic, one.partition), one.offset)
+
+
+def check_all_planned(planned: Iterable[PlannedOffset], offsets: Iterable[Key], topics: Collection[str] = ()) -> None:
+    """Raise NotFound if the plan lacks partitions that these offsets name: they do not exist. With the `topics` of
+    `plan_offsets` only those of whole topics count."""
+    named = {key for key in offsets if not topics or key[0] in topics}
+    missing = sorted(named - {(one.topic, one.partition) for one in planned})
+    if missing:
+        raise NotFound(f"not here: {counted(len(missing), 'partition')}, as {missing[0][0]}-{missing[0][1]}")
 
 
 def _scope(
@@ -40,7 +65,7 @@ def _scope(
 ) -> list[Key]:
     if not topics:
         named = {topic for topic, _partition in committed} | {topic for topic, _partition in target.offsets or {}}
-        if not all_topics and not target.offsets:
+        if not all_topics and target.offsets is None:
             raise typer.BadParameter("say which, as --topic orders or --topic orders:0,3; or --all-topics")
         existing = {(one.topic, one.partition) for one in partitions_of(cluster, named)}
         return sorted(existing & (committed.keys() | (target.offsets or {}).keys()))
@@ -112,13 +137,18 @@ def groups_of_file(path: Path, group_id: str | None, *, may_name_groups: bool = 
     form = "GROUP,TOPIC,PARTITION,OFFSET" if has_groups else "TOPIC,PARTITION,OFFSET"
     found: dict[str, dict[Key, int]] = {}
     for number, row in enumerate(rows, 1):
-        if len(row) != form.count(",") + 1 or not (row[-2].isdigit() and row[-1].isdigit()):
+        if len(row) != form.count(",") + 1 or not (_is_number(row[-2], 2**31 - 1) and _is_number(row[-1], 2**63 - 1)):
             raise Complaint(f"{path}: line {number} is not {form}: {','.join(row)[:80]!r}")
         group = row[0] if has_groups else group_id or ""
         found.setdefault(group, {})[row[-3], int(row[-2])] = int(row[-1])
     if not found:
         raise Complaint(f"{path} names no partition: a line is {form}")
     return found
+
+
+def _is_number(text: str, most: int) -> bool:
+    """Return true for the digits of a number up to `most`; `int` takes other signs, and fails at some digits."""
+    return text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most
 
 
 def now_ms() -> int:

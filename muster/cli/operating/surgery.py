@@ -27,6 +27,7 @@ from muster.cli.operating.carrying_out import carry_out, show_plan
 from muster.cli.operating.naming import named_members
 from muster.cli.operating.offset_targets import (
     at_time,
+    check_all_planned,
     duration_of,
     now_ms,
     offsets_of_file,
@@ -104,10 +105,10 @@ def reset(
             elif from_file is not None:
                 target = Target(offsets=offsets_of_file(from_file))
             elif of_group is not None:
-                target = Target(
-                    offsets={(a.topic, a.partition): b for a, b in committed_offsets(cluster, of_group).items()}
-                )
+                target = Target(offsets=_offsets_of_group(cluster, of_group))
             planned = plan_offsets(cluster, group, target, topics or (), all_topics=all_topics)
+            if from_file is not None:
+                check_all_planned(planned, target.offsets or (), topics or ())
             if not planned:
                 describe_group(cluster, group)  # refuses a group that does not exist
         if as_csv:
@@ -115,6 +116,14 @@ def reset(
             return
         done = carry_out(ctx, cluster, bootstrap, group, planned, "reset") if execute else None
     show_plan(group, planned, done, execute=execute, as_json=as_json)
+
+
+def _offsets_of_group(cluster: ClusterClient, group: str) -> dict[tuple[str, int], int]:
+    """Return the committed offsets of a group that another is to follow. Raises NotFound if there is no such group."""
+    found = {(one.topic, one.partition): offset for one, offset in committed_offsets(cluster, group).items()}
+    if not found:
+        describe_group(cluster, group)
+    return found
 
 
 def delete_offsets(
