@@ -71,7 +71,9 @@ class RequestSender(Protocol):
 
     def ask(self, message: Any) -> Any: ...
     def partition_count(self, topic: str) -> int: ...
-    def offsets(self, partitions: list[TopicPartition], timestamp: int) -> Offsets: ...
+    def offsets(
+        self, partitions: list[TopicPartition], timestamp: int, *, isolation_level: str | None = None
+    ) -> Offsets: ...
 
 
 class BatchReader(DataSourceReader):
@@ -103,6 +105,7 @@ def plan_ranges(options: BatchOptions, cluster: RequestSender) -> dict[TopicPart
     begins, ends = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
     starts = resolve(options.start, partitions, begins, ends, cluster)
     stops = resolve(options.end, partitions, begins, ends, cluster)
+    ends = high_watermarks(cluster, {one: max(starts[one], stops[one]) for one in partitions}, ends)
     ranges = {}
     for one in partitions:
         lost = [offset for offset in (starts[one], stops[one]) if not begins[one] <= offset <= ends[one]]
@@ -115,6 +118,17 @@ def plan_ranges(options: BatchOptions, cluster: RequestSender) -> dict[TopicPart
         if start < stop:
             ranges[one] = (start, stop)
     return ranges
+
+
+def high_watermarks(cluster: RequestSender, offsets: Offsets, ends: Offsets) -> Offsets:
+    """Return the ends, and where an offset lies beyond, the high watermark instead: with `read_committed` an end is the
+    last stable offset, and a log that ends before an offset has lost records, while one with an open transaction has
+    not. Raises the client's errors.
+    """
+    beyond = [one for one, offset in sorted(offsets.items()) if one in ends and offset > ends[one]]
+    if not beyond:
+        return ends
+    return {**ends, **cluster.offsets(beyond, LATEST, isolation_level="read_uncommitted")}
 
 
 def find_partitions(

@@ -4,6 +4,7 @@ It polls its group only when its caller does, since a rebalance must not be serv
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from muster import CommitRefused, ErrorCode, GroupMember, Refused, RequestTimedOut, TopicPartition
 from pyspark_muster.errors import DataLoss, NoSuchTopic
@@ -81,10 +82,10 @@ class QueryMember:
                 raise NoSuchTopic(f"no topic matches the pattern {self._options.topics_pattern!r} (topicsPattern)")
             self._are_topics_known = is_steady
         if self._arrived:
-            begins, ends = self._begin_offsets(self._arrived), self.end_offsets(self._arrived)
-            there = [partition for partition in self._arrived if partition in begins and partition in ends]
-            logs = {partition: Log(begins[partition], ends[partition]) for partition in there}
-            self._planner.assigned(self._member.committed(there, ANSWER_S), logs)
+            begins = self._begin_offsets(self._arrived)  # of the topics that exist
+            committed = self._member.committed(list(begins), ANSWER_S)
+            logs = self._logs(begins)  # after the offsets, which may grow with the logs
+            self._planner.assigned({one: offset for one, offset in committed.items() if one in logs}, logs)
             self._arrived = []
         if is_steady and self._options.sole_member and self._checked_in != self._member.generation_id:
             self._check_sole()
@@ -143,17 +144,32 @@ class QueryMember:
     def _begin_offsets(self, partitions: list[TopicPartition]) -> Offsets:
         return self._look_up(self._member.begin_offsets, partitions)
 
+    def _logs(self, begins: Offsets) -> dict[TopicPartition, Log]:
+        """Look up both ends of logs; partitions of deleted topics are omitted."""
+        stable, ends = self.end_offsets(list(begins)), self._high_watermarks(list(begins))
+        there = begins.keys() & stable.keys() & ends.keys()
+        return {one: Log(begins[one], ends[one], stable[one]) for one in begins if one in there}
+
+    def _high_watermarks(self, partitions: list[TopicPartition]) -> Offsets:
+        """Look up ends of logs regardless of open transactions: no position lies beyond them."""
+        return self._look_up(partial(self._member.end_offsets, isolation_level="read_uncommitted"), partitions)
+
     def all_read(self) -> bool:
-        """Return true if the group has committed the ends of all logs, so that a run with AvailableNow has nothing to
-        do. Works without membership. Raises as `poll` does.
+        """Return true if the group has committed the ends of all logs, or beyond the last stable offset, so that a run
+        with AvailableNow has nothing to do. Works without membership. Raises as `poll` does.
         """
         if self._options.topics_pattern is not None:
             return False
         self._check_topics()
         partitions = self._partitions()
         ends = self.end_offsets(partitions)
-        if not ends or self._member.committed(list(ends), ANSWER_S) != ends:
+        committed = self._member.committed(list(ends), ANSWER_S) if ends else {}
+        read = {one: offset for one, offset in committed.items() if offset is not None and offset >= ends[one]}
+        if not ends or read.keys() != ends.keys():
             return False
+        marks = self._high_watermarks([one for one, offset in read.items() if offset > ends[one]])
+        if any(read[one] > mark for one, mark in marks.items()):
+            return False  # its topic was made again: a member looks into that
         self.ends = ends
         return True
 

@@ -56,10 +56,12 @@ INITIAL = Plan(0, {})
 
 
 class Log(Struct, frozen=True):
-    """Offsets in a partition's log: `[begin, end)`."""
+    """Offsets in a partition's log: `[begin, end)`. `end` is the high watermark, up to which members that read
+    uncommitted records may have read; `stable` is the last stable offset, if reading ends there."""
 
     begin: int
     end: int
+    stable: int | None = None
 
 
 class Tail(Struct, frozen=True):
@@ -132,7 +134,7 @@ class Planner:
         if not isinstance(self._start, str):
             offset = self._start.get(partition, EARLIEST)
         if offset in (EARLIEST, LATEST):
-            return log.begin if offset == EARLIEST else log.end
+            return log.begin if offset == EARLIEST else log.end if log.stable is None else log.stable
         return self._within(partition, offset, log, "startingOffsets has")
 
     def _within(self, partition: TopicPartition, offset: int, log: Log, who: str) -> int:
@@ -227,8 +229,9 @@ class Planner:
     def plan(
         self, seq: int, ends: Mapping[TopicPartition, int], limit: int | None = None, *, at_least: int = 1
     ) -> Plan | None:
-        """Plan the next batch, of at most `limit` records; None if fewer than `at_least` are unread. `ends`: end
-        offsets of the logs; partitions without one are omitted.
+        """Plan the next batch, of at most `limit` records; None if fewer than `at_least` are unread. `ends`: offsets up
+        to which the logs can be read; partitions without one are omitted. A position beyond the last stable offset,
+        which a member that reads uncommitted records has committed, waits until that has passed it.
         """
         self._restarts = False
         waiting = {

@@ -27,12 +27,13 @@ class LoopTopics(TopicProcedures):
         return await self._ask(self._begin_offsets(partitions, timeout_s))
 
     async def end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0
+        self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0, *, isolation_level: str | None = None
     ) -> dict[TopicPartition, int]:
         """The offset the next record of each partition will have; "read_committed": that of the first record of the
-        oldest transaction that is open, if one is. Raises as `partitions_for` does.
+        oldest transaction that is open, if one is. `isolation_level`: another than this client's. Raises as
+        `partitions_for` does, and ValueError.
         """
-        return await self._ask(self._end_offsets(partitions, timeout_s))
+        return await self._ask(self._end_offsets(partitions, timeout_s, isolation_level))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout_s: float = 30.0

@@ -14,7 +14,7 @@ from muster.blocking.runner import ThreadRunner
 from muster.client.steps import Procedure, WaitUntil
 from muster.client.topics import TopicProcedures, ignore
 from muster.core.fetching.settings import FetchSettings, isolation
-from muster.core.lookups import Lookups
+from muster.core.lookups import LookedUp, Lookups
 from muster.core.requests import Requests
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.net.bootstrap import cannot_connect, parse_bootstrap
@@ -129,13 +129,20 @@ class ClusterClient(TopicProcedures):
         self._leaders.pop(partition, None)
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_s: float = 30.0
+        self,
+        partitions: Iterable[TopicPartition],
+        timestamp: int,
+        timeout_s: float = 30.0,
+        *,
+        isolation_level: str | None = None,
     ) -> Mapping[TopicPartition, int]:
-        """Return the start (`EARLIEST`) or end (`LATEST`) of each partition. Raises `Refused`, `CannotConnect`,
-        `RequestTimedOut`."""
+        """Return the start (`EARLIEST`) or end (`LATEST`) of each partition. `isolation_level`: another than this
+        client's. Raises `Refused`, `CannotConnect`, `RequestTimedOut`, ValueError.
+        """
         times = dict.fromkeys(sorted(set(partitions)), timestamp)
-        offsets: Mapping[TopicPartition, int] = self._runner.run_open(self._look_up((), times, timeout_s)).offsets
-        return offsets
+        level = None if isolation_level is None else isolation(isolation_level)
+        found: LookedUp = self._runner.run_open(self._look_up((), times, timeout_s, (), level))
+        return found.offsets
 
     def close(self) -> None:
         """Disconnect. Closing twice is fine."""

@@ -24,11 +24,14 @@ class ThreadTopics(TopicProcedures):
         """The first offset each partition still has. Raises as `partitions_for` does."""
         return self._ask(self._begin_offsets(partitions, timeout_s))
 
-    def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0, *, isolation_level: str | None = None
+    ) -> dict[TopicPartition, int]:
         """The offset the next record of each partition will have; "read_committed": that of the first record of the
-        oldest transaction that is open, if one is. Raises as `partitions_for` does.
+        oldest transaction that is open, if one is. `isolation_level`: another than this client's. Raises as
+        `partitions_for` does, and ValueError.
         """
-        return self._ask(self._end_offsets(partitions, timeout_s))
+        return self._ask(self._end_offsets(partitions, timeout_s, isolation_level))
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout_s: float = 30.0

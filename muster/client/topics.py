@@ -7,6 +7,7 @@ from membership.events import MemberEffect, TimePassed
 from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure, WaitUntil
 from muster.core.completions import Partitions
+from muster.core.fetching.settings import Isolation, isolation
 from muster.core.lookups import BEGIN, END, LookedUp, Lookups, times_in_ms
 from muster.net.cores import Driven
 
@@ -31,9 +32,10 @@ class TopicProcedures:
         return dict((yield from self._look_up((), dict.fromkeys(partitions, BEGIN), timeout_s)).offsets)
 
     def _end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_s: float
+        self, partitions: Iterable[TopicPartition], timeout_s: float, isolation_level: str | None = None
     ) -> Procedure[dict[TopicPartition, int]]:
-        return dict((yield from self._look_up((), dict.fromkeys(partitions, END), timeout_s)).offsets)
+        level = None if isolation_level is None else isolation(isolation_level)
+        return dict((yield from self._look_up((), dict.fromkeys(partitions, END), timeout_s, (), level)).offsets)
 
     def _offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout_s: float
@@ -47,9 +49,10 @@ class TopicProcedures:
         times: Mapping[TopicPartition, int],
         timeout_s: float,
         led: Iterable[TopicPartition] = (),
+        level: Isolation | None = None,
     ) -> Procedure[LookedUp]:
         runner, lookups, refusals = self._runner, self._lookups, self._driver.refusals
-        number = lookups.ask(topics, times, led)
+        number = lookups.ask(topics, times, led, level)
         try:
             self._driver.feed(self._looking_up, TimePassed())
             yield WaitUntil(lambda: lookups.is_over(number) or runner.is_closed or not refusals.is_clear, timeout_s)

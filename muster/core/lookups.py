@@ -42,6 +42,7 @@ class _PendingLookup:
     times: Mapping[TopicPartition, int]
     led: tuple[TopicPartition, ...] = ()
     """Partitions whose leaders are requested."""
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
     counts: dict[str, int] = field(default_factory=dict)
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     leaders: dict[TopicPartition, NodeAddress] = field(default_factory=dict)
@@ -82,15 +83,21 @@ class Lookups:
         self._effects: list[MemberEffect] = []
 
     def ask(
-        self, topics: Iterable[str], times: Mapping[TopicPartition, int], led: Iterable[TopicPartition] = ()
+        self,
+        topics: Iterable[str],
+        times: Mapping[TopicPartition, int],
+        led: Iterable[TopicPartition] = (),
+        isolation: Isolation | None = None,
     ) -> int:
         """Look up the partition counts of these topics, the first offset of each partition at or after its time, and
-        the leaders of `led`. Return the lookup's number; call `step` next.
+        the leaders of `led`. Return the lookup's number; call `step` next. `isolation`: another than the settings'.
         """
         led = tuple(led)
         names = tuple(sorted({*topics, *(one.topic for one in (*times, *led))}))
         self._last_number += 1
-        self._pending[self._last_number] = _PendingLookup(names, dict(times), led)
+        self._pending[self._last_number] = _PendingLookup(
+            names, dict(times), led, self._settings.isolation if isolation is None else isolation
+        )
         return self._last_number
 
     def is_over(self, number: int) -> bool:
@@ -222,7 +229,7 @@ class Lookups:
             topics.setdefault(one.topic, []).append(ListOffsetsPartition(one.partition, lookup.times[one]))
         return ListOffsets(
             tuple(ListOffsetsTopic(name, tuple(parts)) for name, parts in topics.items()),
-            int(self._settings.isolation == Isolation.READ_COMMITTED),
+            int(lookup.isolation == Isolation.READ_COMMITTED),
         )
 
     def _call(self, lookup: _PendingLookup, node: NodeAddress | None, message: Message) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from muster import MusterError, TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
-from pyspark_muster.batch import BatchOptions, RequestSender, find_partitions, resolve
+from pyspark_muster.batch import BatchOptions, RequestSender, find_partitions, high_watermarks, resolve
 from pyspark_muster.bounds import split
 from pyspark_muster.control import DrainFile
 from pyspark_muster.limits.size import ByteLimit
@@ -112,8 +112,10 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             first = {one: begins[one] for one in new}
         may_fail = options.shared.fail_on_data_loss
-        known = within(positions, begins, ends, fail_on_data_loss=may_fail)
-        started = within({one: first[one] for one in new}, begins, ends, fail_on_data_loss=may_fail)
+        started = {one: first[one] for one in new}
+        marks = high_watermarks(cluster, {**positions, **started}, ends)
+        known = within(positions, begins, marks, fail_on_data_loss=may_fail)
+        started = within(started, begins, marks, fail_on_data_loss=may_fail)
         targets = ends if self._targets is None else self._targets
         until = {one: min(end, targets.get(one, 0)) for one, end in ends.items()}
         capped, is_full = self._byte_limit.cap(known, until)

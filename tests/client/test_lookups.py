@@ -79,8 +79,9 @@ class MemberRig:
         *topics: str,
         times: Mapping[TopicPartition, int] | None = None,
         led: tuple[TopicPartition, ...] = (),
+        isolation: Isolation | None = None,
     ) -> int:
-        number = self.core.ask(topics, times or {}, led)
+        number = self.core.ask(topics, times or {}, led, isolation)
         self.step(TimePassed())
         return number
 
@@ -169,6 +170,15 @@ def test_who_reads_what_is_committed_asks_for_its_end() -> None:
     ((_, message),) = rig.asked()
     assert isinstance(message, ListOffsets)
     assert message.isolation_level == 1
+
+
+def test_a_single_lookup_may_ask_for_the_high_watermark_instead() -> None:
+    rig = MemberRig(FetchSettings(isolation=Isolation.READ_COMMITTED))
+    rig.ask(times={P0: END}, isolation=Isolation.READ_UNCOMMITTED)
+    rig.answer(metadata({0: 0}))
+    ((_, message),) = rig.asked()
+    assert isinstance(message, ListOffsets)
+    assert message.isolation_level == 0
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE])

@@ -24,6 +24,7 @@ class FakeGroup:
         self.is_away = False  # no request is answered
         self.begins = dict.fromkeys(self.partitions, 0)
         self.ends = dict.fromkeys(self.partitions, 0)
+        self.open = dict.fromkeys(self.partitions, 0)  # records after the last stable offset
         self.offsets: dict[TopicPartition, int] = {}
         self.generation = 0
         self.members: dict[str, FakeMember] = {}
@@ -162,11 +163,14 @@ class FakeMember:
             self._check(partition.topic)
         return {partition: self.group.begins[partition] for partition in partitions}
 
-    def end_offsets(self, partitions: Sequence[TopicPartition], timeout_s: float = 0) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, partitions: Sequence[TopicPartition], timeout_s: float = 0, *, isolation_level: str = "read_committed"
+    ) -> dict[TopicPartition, int]:
         self._reach()
         for partition in partitions:
             self._check(partition.topic)
-        return {partition: self.group.ends[partition] for partition in partitions}
+        beyond = self.group.open if isolation_level == "read_uncommitted" else {}
+        return {partition: self.group.ends[partition] + beyond.get(partition, 0) for partition in partitions}
 
     def close(self) -> None:
         self.is_closed = True

@@ -1,7 +1,7 @@
 """`spark.read` without a group: bounds, tasks, and the option names of Spark's own Kafka source."""
 
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql.datasource import InputPartition
@@ -26,6 +26,8 @@ class Cluster:
     """Two partitions of `flights`, [10, 100) and [0, 50); the record at offset n has time 1000 + n."""
 
     logs = {P0: (10, 100), P1: (0, 50)}
+    open: ClassVar = {P0: 0, P1: 0}
+    """Records after the last stable offset."""
 
     def ask(self, _message: object) -> MetadataReply:
         names = ("__consumer_offsets", "flights", "planes")
@@ -37,8 +39,11 @@ class Cluster:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")
         return 2
 
-    def offsets(self, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        return {one: self._offset(*self.logs[one], timestamp) for one in partitions}
+    def offsets(
+        self, partitions: list[TopicPartition], timestamp: int, *, isolation_level: str | None = None
+    ) -> dict[TopicPartition, int]:
+        beyond = self.open if isolation_level == "read_uncommitted" else {}
+        return {one: self._offset(*self.logs[one], timestamp) + beyond.get(one, 0) for one in partitions}
 
     def _offset(self, begin: int, end: int, timestamp: int) -> int:
         if timestamp in (EARLIEST, LATEST):
@@ -110,6 +115,18 @@ def test_bounds_name_all_partitions_and_lie_in_their_logs() -> None:
         failOnDataLoss="false",
     )
     assert lost == {P0: (10, 100), P1: (0, 9)}
+
+
+def test_a_bound_beyond_the_last_stable_offset_is_no_loss_as_long_as_the_log_reaches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(Cluster.open, P0, 20)
+    both = ranges(startingOffsets='{"flights": {"0": 110, "1": 0}}')
+    assert both == {P1: (0, 50)}, "records of an open transaction are left to another batch"
+    until = ranges(endingOffsets='{"flights": {"0": 115, "1": -1}}')
+    assert until[P0] == (10, 115), "its task waits for the transaction's end"
+    with pytest.raises(DataLoss, match=r"offset 121 of flights-0 was wanted.*10 to 120"):
+        ranges(startingOffsets='{"flights": {"0": 121, "1": 0}}')
 
 
 def test_a_topic_that_does_not_exist_and_a_pattern_without_match_are_errors() -> None:

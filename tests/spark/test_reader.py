@@ -327,6 +327,46 @@ def test_records_deleted_before_they_were_read_fail_the_query_unless_it_says_oth
     assert min(offset for partition, offset in sink.rows if partition == P1) == 5
 
 
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_where_a_member_has_committed_beyond_the_last_stable_offset_a_query_waits_for_the_transactions_end(
+    group: FakeGroup, fails: str
+) -> None:
+    group.produce(10)
+    group.open[P0] = 10  # a transaction is open from 10 on, and a member that reads uncommitted records is at 15
+    group.offsets[P0] = 15
+    sink = Sink()
+    query = FakeQuery(sink, failOnDataLoss=fails)
+    settle(query)
+    assert P0 not in {partition for partition, _ in sink.rows}
+    group.ends[P0], group.open[P0] = 20, 0
+    settle(query)
+    assert sorted(offset for partition, offset in sink.rows if partition == P0) == list(range(15, 20))
+    assert sink.repeats == 0
+
+
+def test_latest_begins_before_an_open_transaction(group: FakeGroup) -> None:
+    group.produce(10)
+    group.open[P0] = 5
+    sink = Sink()
+    query = FakeQuery(sink, startingOffsets="latest")
+    settle(query)
+    group.ends[P0], group.open[P0] = 15, 0
+    settle(query)
+    assert sorted(sink.rows) == [(P0, offset) for offset in range(10, 15)]
+
+
+def test_a_group_that_has_committed_beyond_the_last_stable_offset_has_read_all_but_not_beyond_the_log(
+    group: FakeGroup,
+) -> None:
+    group.produce(10)
+    group.offsets = dict.fromkeys(group.partitions, 10) | {P0: 15}
+    group.open[P0] = 5
+    with FakeQuery(Sink()).start()._inside() as member:
+        assert member.all_read()
+        group.open[P0] = 0  # made again, and shorter than the group's offset
+        assert not member.all_read()
+
+
 def test_what_is_not_ours_is_never_committed(group: FakeGroup) -> None:
     first, second = FakeQuery(Sink()), FakeQuery(Sink())
     group.produce(10)

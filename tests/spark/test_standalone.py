@@ -28,6 +28,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.logs = {P0: (10, 100), P1: (0, 50)}
+        self.open: dict[TopicPartition, int] = {}  # records after the last stable offset
         self.is_away = False
 
     def ask(self, _message: object) -> MetadataReply:
@@ -43,9 +44,12 @@ class Cluster:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")
         return count
 
-    def offsets(self, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    def offsets(
+        self, partitions: list[TopicPartition], timestamp: int, *, isolation_level: str | None = None
+    ) -> dict[TopicPartition, int]:
         if timestamp in (EARLIEST, LATEST):
-            return {one: self.logs[one][timestamp == LATEST] for one in partitions}
+            beyond = self.open if isolation_level == "read_uncommitted" else {}
+            return {one: self.logs[one][timestamp == LATEST] + beyond.get(one, 0) for one in partitions}
         return {one: -1 if timestamp - 1000 >= self.logs[one][1] else timestamp - 1000 for one in partitions}
 
 
@@ -159,6 +163,17 @@ def test_what_is_gone_is_data_loss_or_passed_over(cluster: Cluster) -> None:
     cluster.logs = {P0: (0, 70)}
     assert lenient.plan()
     assert lenient.last() == {P0: (60, 70)}
+
+
+def test_a_position_beyond_the_last_stable_offset_waits_and_is_no_loss(cluster: Cluster) -> None:
+    query = Query(cluster, startingOffsets='{"flights": {"0": 110, "1": 50}}')
+    cluster.open[P0] = 20  # the log ends at 120, and a transaction is open from 100 on
+    assert query.plan()
+    assert from_json(query.log[-1])[P0] == 110
+    assert not query.plan()
+    cluster.logs[P0], cluster.open[P0] = (10, 120), 0
+    assert query.plan()
+    assert query.last() == {P0: (110, 120)}
 
 
 def test_topics_and_partitions_that_do_not_exist_are_named(cluster: Cluster) -> None:

@@ -50,7 +50,12 @@ class TimedCluster(ClusterClient):
         return super().coordinator(group_id, min(timeout_s, self._limit_s))
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_s: float = inf
+        self,
+        partitions: Iterable[TopicPartition],
+        timestamp: int,
+        timeout_s: float = inf,
+        *,
+        isolation_level: str | None = None,
     ) -> Mapping[TopicPartition, int]:
         """Look up offsets, with the limit."""
-        return super().offsets(partitions, timestamp, min(timeout_s, self._limit_s))
+        return super().offsets(partitions, timestamp, min(timeout_s, self._limit_s), isolation_level=isolation_level)
