@@ -134,8 +134,12 @@ class QueryMember:
     # --------------------------------------------------------------------------------------------------------- topics
 
     def owned_ends(self) -> Offsets:
-        """Look up the end offsets of the owned partitions."""
+        """Look up the end offsets of the owned partitions, and compare positions with logs that end before them. Raises
+        `DataLoss`."""
         self.ends = self.end_offsets(list(self._planner.positions))
+        beyond = [one for one, position in self._planner.positions.items() if position > self.ends.get(one, position)]
+        if beyond:
+            self._planner.compare(self._logs(self._begin_offsets(beyond)))
         return self.ends
 
     def end_offsets(self, partitions: list[TopicPartition]) -> Offsets:

@@ -125,7 +125,8 @@ class Planner:
             if offset is None or self._restarts:
                 self._positions[partition] = self._unpinned[partition] = self._first(partition, logs[partition])
             else:
-                self._positions[partition] = self._within(partition, offset, logs[partition], "the group committed")
+                self._positions[partition] = offset
+                self._compare(partition, logs[partition], "the group committed")
 
     def _first(self, partition: TopicPartition, log: Log) -> int:
         """Return the offset at which reading begins. Offsets by partition may omit some partitions, for instance later
@@ -135,17 +136,37 @@ class Planner:
             offset = self._start.get(partition, EARLIEST)
         if offset in (EARLIEST, LATEST):
             return log.begin if offset == EARLIEST else log.end if log.stable is None else log.stable
-        return self._within(partition, offset, log, "startingOffsets has")
+        self._check(partition, offset, log, "startingOffsets has")
+        return min(max(offset, log.begin), log.end)
 
-    def _within(self, partition: TopicPartition, offset: int, log: Log, who: str) -> int:
+    def compare(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Compare positions with logs that may have been made again since: reading continues at the begin of a log that
+        ends before the position, and the group's offset goes back to it. Raises `DataLoss`.
+        """
+        for partition, log in logs.items():
+            if partition in self._positions:
+                self._compare(partition, log, "this query has read up to")
+
+    def _compare(self, partition: TopicPartition, log: Log, who: str) -> None:
+        position = self._positions[partition]
+        if not self._check(partition, position, log, who):
+            self._unpinned.pop(partition, None)
+            before = self._tails.get(partition)
+            bases = (*before.bases, position) if before else (position,)
+            self._tails[partition] = Tail(bases, log.begin)  # so that the group's offset lies in the log again
+            self._positions[partition] = log.begin
+
+    def _check(self, partition: TopicPartition, offset: int, log: Log, who: str) -> bool:
+        """Return true if the offset lies in the log. Raises `DataLoss` if not and data may not be lost."""
         if log.begin <= offset <= log.end:
-            return offset
+            return True
         if self._fail_on_data_loss:
+            why = "was its topic made again? " if offset > log.end else ""
             raise DataLoss(
-                f"{who} {offset} of {partition}, and its log holds {log.begin} to {log.end}: records are lost. "
+                f"{who} {offset} of {partition}, and its log holds {log.begin} to {log.end}: records are lost. {why}"
                 "Reset the offset, or set failOnDataLoss to false to go on with what is there."
             )
-        return min(max(offset, log.begin), log.end)
+        return False
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop partitions that were revoked or lost. Their tails are kept, since a partition may return."""

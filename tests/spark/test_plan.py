@@ -68,6 +68,26 @@ def test_a_tail_is_dropped_when_somebody_else_moved_the_groups_offset() -> None:
     assert planner.positions == {P0: 5}
 
 
+@pytest.mark.parametrize(("offset", "log"), [(100, Log(3, 40)), (2, Log(5, 40))])
+def test_a_move_into_the_log_is_committed_and_known_again_where_the_commit_was_refused(offset: int, log: Log) -> None:
+    planner = Planner(fail_on_data_loss=False)
+    planner.assigned({P0: offset}, {P0: log})
+    assert planner.positions == planner.due() == {P0: log.begin}
+    plan = planner.plan(1, {P0: 30})
+    assert plan == Plan(1, {P0: (log.begin, 30)})
+    planner.settle(plan)
+    planner.revoked([P0])
+    planner.assigned({P0: offset}, {P0: log})
+    assert planner.positions == planner.due() == {P0: 30}
+
+
+def test_an_unfinished_batch_before_an_offset_beyond_the_log_leaves_no_record_of_the_new_log_out() -> None:
+    planner = Planner(fail_on_data_loss=False)
+    planner.assigned({P0: 50}, {P0: Log(0, 30)})  # others had read to 50 before the topic was made again
+    planner.replay(Plan(7, {P0: (10, 20)}))
+    assert planner.positions == {P0: 0}
+
+
 def test_a_tail_is_gone_on_with_when_nobody_moved_the_groups_offset() -> None:
     planner = Planner()
     planner.assigned({P0: 3}, {P0: Log(0, 20)})

@@ -207,6 +207,55 @@ def test_a_deleted_topic_ends_the_query_unless_data_may_be_lost(use_group: Group
         assert report["deletedTopics"] == [OTHER]
 
 
+def make_again(group: FakeGroup, records: int) -> None:
+    """Delete the topic and create it again, between two triggers and without a rebalance."""
+    group.ends = dict.fromkeys(group.partitions, records)
+    group.offsets.clear()
+
+
+def test_a_topic_made_again_between_two_triggers_ends_the_query(group: FakeGroup) -> None:
+    query = FakeQuery(Sink())
+    group.produce(100)
+    settle(query)
+    make_again(group, 40)
+    with pytest.raises(DataLoss, match=r"has read up to 100 of flights-0.*0 to 40.*made again.*failOnDataLoss"):
+        query.plan()
+
+
+def test_a_topic_made_again_is_read_from_its_begin_if_data_may_be_lost(group: FakeGroup) -> None:
+    sink = Sink()
+    query = FakeQuery(sink, failOnDataLoss="false")
+    group.produce(100)
+    settle(query)
+    group.produce(10)
+    query.run_batch()  # not yet committed
+    group.may_go_back = True
+    make_again(group, 40)
+    sink.rows.clear()
+    settle(query)
+    assert set(sink.rows) == group.everything()
+    assert sink.repeats == 0
+    group.rebalance()
+    settle(query)
+    assert sink.repeats == 0, "the group's offset went back, too"
+    assert group.offsets == group.ends
+
+
+def test_a_group_whose_offset_lies_beyond_a_log_reads_the_log_from_its_begin_if_data_may_be_lost(
+    group: FakeGroup,
+) -> None:
+    group.produce(40)
+    group.offsets = dict.fromkeys(group.partitions, 100)
+    with pytest.raises(DataLoss, match="the group committed 100 of flights-0"):
+        FakeQuery(Sink()).plan()
+    group.members.clear()
+    group.may_go_back = True
+    sink = Sink()
+    settle(FakeQuery(sink, failOnDataLoss="false"))
+    assert set(sink.rows) == group.everything()
+    assert group.offsets == group.ends
+
+
 def test_a_run_with_available_now_that_gets_no_partition_is_no_success(group: FakeGroup) -> None:
     group.produce(10)
     for _ in range(4):
