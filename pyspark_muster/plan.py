@@ -79,13 +79,14 @@ class Planner:
     drops has no effect. An assigned partition starts at the group's offset, or after this member's own tail.
     """
 
-    __slots__ = ("_fail_on_data_loss", "_planned", "_positions", "_restarts", "_start", "_tails", "_unpinned")
+    __slots__ = ("_fail_on_data_loss", "_logs", "_planned", "_positions", "_restarts", "_start", "_tails", "_unpinned")
 
     def __init__(self, start: Start = "earliest", *, fail_on_data_loss: bool = True) -> None:
         self._start = start
         self._fail_on_data_loss = fail_on_data_loss
         self._restarts = False
         self._positions: dict[TopicPartition, int] = {}
+        self._logs: dict[TopicPartition, Log] = {}  # of owned partitions, as they were when assigned
         self._tails: dict[TopicPartition, Tail] = {}
         self._unpinned: dict[TopicPartition, int] = {}  # start offsets still to be committed
         self._planned: Plan | None = None
@@ -117,6 +118,7 @@ class Planner:
         reading continues after the tail. Otherwise it continues at the group's offset. Raises `DataLoss`.
         """
         for partition, offset in committed.items():
+            self._logs[partition] = logs[partition]
             tail = self._tails.get(partition)
             if tail is not None and offset in tail.bases:
                 self._positions[partition] = tail.end
@@ -172,6 +174,7 @@ class Planner:
         """Drop partitions that were revoked or lost. Their tails are kept, since a partition may return."""
         for partition in partitions:
             self._positions.pop(partition, None)
+            self._logs.pop(partition, None)
             self._unpinned.pop(partition, None)
 
     def deleted(self, topic: str) -> None:
@@ -210,10 +213,15 @@ class Planner:
 
     def replay(self, logged: Plan) -> Plan:
         """Return the part of an unfinished plan that must be read again. A range is kept if this member owns its
-        partition and the group's offset is not beyond its start; other ranges are read by their owners.
+        partition and the group's offset is not beyond its start; other ranges are read by their owners. A range beyond
+        the end of its log is dropped, since the topic was made again: reading begins as without the plan. Raises
+        `DataLoss`.
         """
         kept: dict[TopicPartition, tuple[int, int]] = {}
         for partition, (start, end) in logged.ranges.items():
+            log = self._logs.get(partition)
+            if log is None or (end > log.end and not self._check(partition, end, log, "an unfinished batch ends at")):
+                continue
             if partition in self._unpinned:  # the group's offset has expired, but the plan has it
                 self._positions[partition] = self._unpinned[partition] = start
             if self._positions.get(partition, end) <= start:

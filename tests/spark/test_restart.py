@@ -3,8 +3,10 @@
 import pytest
 
 from muster import TopicPartition
+from pyspark_muster.errors import DataLoss
+from pyspark_muster.options import Options
 from tests.spark.fake_group import TOPIC, FakeGroup
-from tests.spark.fake_spark import FakeQuery, Sink, settle
+from tests.spark.fake_spark import OPTIONS, FakeQuery, Sink, settle
 
 ZERO = TopicPartition(TOPIC, 0)
 
@@ -84,6 +86,30 @@ def test_a_reset_backwards_is_followed_and_an_unfinished_batch_is_read_once_more
         restart.go_on()
         again = [*range(4, group.ends[ZERO])]
         assert restart.read() == sorted([*range(10), *again, *(range(10, 20) if unfinished else ())])
+
+
+@pytest.mark.parametrize("keeps_offsets", [False, True])
+def test_a_batch_of_a_topic_that_was_made_again_is_lost_and_the_new_log_is_read(
+    group: FakeGroup, keeps_offsets: bool
+) -> None:
+    for fails in ("true", "false"):
+        group.offsets.clear()
+        group.ends = dict.fromkeys(group.partitions, 0)
+        group.members.clear()
+        restart = Restart(group, unfinished=True)
+        restart.query.options = Options.parse(OPTIONS | {"failOnDataLoss": fails})
+        group.ends = dict.fromkeys(group.partitions, 5)
+        if not keeps_offsets:
+            group.offsets.clear()
+        restart.sink.rows.clear()
+        if fails == "true":
+            what = "the group committed 10" if keeps_offsets else "an unfinished batch ends at 20"
+            with pytest.raises(DataLoss, match=f"{what} of flights-0, and its log holds 0 to 5"):
+                restart.query.tasks()
+            continue
+        assert restart.query.tasks() == []
+        restart.go_on()
+        assert restart.read() == [*range(5)]
 
 
 @pytest.mark.parametrize("unfinished", [False, True])
