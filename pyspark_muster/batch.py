@@ -99,7 +99,7 @@ class BatchReader(DataSourceReader):
 
 def plan_ranges(options: BatchOptions, cluster: RequestSender) -> dict[TopicPartition, tuple[int, int]]:
     """Return the range of each partition; empty ranges are omitted. Raises as `BatchReader.partitions` does."""
-    partitions = find_partitions(options, cluster)
+    partitions = find_partitions(options.shared, cluster, options.assign)
     options.start.check(partitions, "startingOffsets")
     options.end.check(partitions, "endingOffsets")
     begins, ends = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
@@ -132,13 +132,17 @@ def high_watermarks(cluster: RequestSender, offsets: Offsets, ends: Offsets) -> 
 
 
 def find_partitions(
-    options: BatchOptions, cluster: RequestSender, *, skips_missing: bool = False
+    options: Options,
+    cluster: RequestSender,
+    assign: tuple[TopicPartition, ...] = (),
+    *,
+    skips_missing: bool = False,
 ) -> list[TopicPartition]:
     """Return the partitions to read; with `skips_missing` those of the existing topics, if any exists. Raises
     `NoSuchTopic`, the client's errors.
     """
-    pattern = options.shared.topics_pattern
-    topics = list(options.shared.topics) if pattern is None else _matching(pattern, cluster)
+    pattern = options.topics_pattern
+    topics = list(options.topics) if pattern is None else _matching(pattern, cluster)
     found: list[TopicPartition] = []
     missing: list[Refused] = []
     for topic in topics:
@@ -152,7 +156,7 @@ def find_partitions(
             found += [TopicPartition(topic, number) for number in range(count)]
     if missing and not (skips_missing and found):
         raise NoSuchTopic(str(missing[0])) from missing[0]
-    return _assigned(options.assign, found, skips_missing=skips_missing) if options.assign else found
+    return _assigned(assign, found, skips_missing=skips_missing) if assign else found
 
 
 def _assigned(

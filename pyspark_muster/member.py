@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from muster import CommitRefused, ErrorCode, GroupMember, Refused, RequestTimedOut, TopicPartition
+from pyspark_muster.batch import find_partitions
 from pyspark_muster.errors import DataLoss, NoSuchTopic
 from pyspark_muster.options import Options
 from pyspark_muster.outage import is_outage
@@ -35,6 +36,7 @@ class QueryMember:
         self._planner = planner
         self._arrived: list[TopicPartition] = []  # assigned by the group, not yet looked up
         self._are_topics_known = False
+        self._first: set[TopicPartition] | None = None  # there when the group began, and without an offset since
         self._checked_in = -1  # generation in which the member was last verified to be alone
         self._member = GroupMember(
             options.bootstrap,
@@ -76,6 +78,7 @@ class QueryMember:
         `NoSuchTopic`, `NotSoleMember`.
         """
         self._check_topics()
+        self._see_beginning()
         is_steady = self._member.poll(timeout_s)
         if self._options.topics_pattern is not None and not self._are_topics_known:
             if self._member.has_nothing_to_read:
@@ -85,7 +88,8 @@ class QueryMember:
             begins = self._begin_offsets(self._arrived)  # of the topics that exist
             committed = self._member.committed(list(begins), ANSWER_S)
             logs = self._logs(begins)  # after the offsets, which may grow with the logs
-            self._planner.assigned({one: offset for one, offset in committed.items() if one in logs}, logs)
+            later = logs.keys() - (self._first or set())
+            self._planner.assigned({one: offset for one, offset in committed.items() if one in logs}, logs, later)
             self._arrived = []
         if is_steady and self._options.sole_member and self._checked_in != self._member.generation_id:
             self._check_sole()
@@ -130,6 +134,20 @@ class QueryMember:
                 raise
             return
         self._planner.committed(stored)
+        if self._first is not None:
+            self._first -= stored.keys()
+
+    def _see_beginning(self) -> None:
+        """Note before the first poll which partitions "latest" applies to: all that are there if the group has no
+        offsets of them yet. Else it has begun, and partitions without an offset came later. Members that begin a group
+        together all look before the first of them can commit.
+        """
+        if self._first is not None or self._options.starting_offsets != "latest":
+            return
+        there = self._partitions()
+        offsets = self._member.committed(there, ANSWER_S).values()
+        has_begun = not self._planner.restarts and any(offset is not None for offset in offsets)
+        self._first = set() if has_begun else set(there)
 
     # --------------------------------------------------------------------------------------------------------- topics
 
@@ -178,6 +196,10 @@ class QueryMember:
         return True
 
     def _partitions(self) -> list[TopicPartition]:
+        """Look up all partitions of the topics."""
+        if self._options.topics_pattern is not None:
+            with self._options.connect() as cluster:
+                return find_partitions(self._options, cluster)
         partitions: list[TopicPartition] = []
         for topic in self._options.topics:
             if topic not in self.deleted:

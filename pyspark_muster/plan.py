@@ -5,7 +5,7 @@ Spark's checkpoint is the replay log of one batch. Between the two lies the *tai
 Spark's commit log, but not committed to the group yet, because the commit was refused or not sent.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
@@ -107,15 +107,26 @@ class Planner:
         be read twice."""
         return self._planned is not None
 
+    @property
+    def restarts(self) -> bool:
+        """True while the group's offsets do not count."""
+        return self._restarts
+
     def restart(self) -> None:
         """Begin at `start` in partitions assigned before the first plan, whatever the group has committed."""
         self._restarts = True
 
     # ------------------------------------------------------------------------------------------ the group's assignments
 
-    def assigned(self, committed: Mapping[TopicPartition, int | None], logs: Mapping[TopicPartition, Log]) -> None:
+    def assigned(
+        self,
+        committed: Mapping[TopicPartition, int | None],
+        logs: Mapping[TopicPartition, Log],
+        later: Container[TopicPartition] = (),
+    ) -> None:
         """Add these partitions. If this member may have committed the group's offset, no other member has moved it, and
-        reading continues after the tail. Otherwise it continues at the group's offset. Raises `DataLoss`.
+        reading continues after the tail. Otherwise it continues at the group's offset. `later`: partitions that were
+        not there when the group began, to which "latest" does not apply. Raises `DataLoss`.
         """
         for partition, offset in committed.items():
             self._logs[partition] = logs[partition]
@@ -125,7 +136,9 @@ class Planner:
                 continue
             self._tails.pop(partition, None)
             if offset is None or self._restarts:
-                self._positions[partition] = self._unpinned[partition] = self._first(partition, logs[partition])
+                is_later = self._start == "latest" and partition in later
+                first = logs[partition].begin if is_later else self._first(partition, logs[partition])
+                self._positions[partition] = self._unpinned[partition] = first
             else:
                 self._positions[partition] = offset
                 self._compare(partition, logs[partition], "the group committed")

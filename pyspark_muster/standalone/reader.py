@@ -123,7 +123,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find(self, cluster: RequestSender, positions: Positions) -> list[TopicPartition]:
         skips_missing = bool(positions) and not self._options.shared.fail_on_data_loss
-        return find_partitions(self._options, cluster, skips_missing=skips_missing)
+        return find_partitions(self._options.shared, cluster, self._options.assign, skips_missing=skips_missing)
 
     def _fewest(self) -> int:
         now_s = time.monotonic()

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from muster import TopicPartition
 from muster.net.security import Security
+from protocol.messages.topics import MetadataReply, MetadataTopicReply
 from pyspark_muster import reader as reader_module
 from pyspark_muster.control import DRAINED
 from pyspark_muster.errors import DataLoss
@@ -227,6 +229,81 @@ def test_latest_begins_at_the_end_and_a_crash_before_the_first_batch_does_not_mo
     group.produce(5)
     settle(query)
     assert {offset for _, offset in sink.rows} == set(range(10, 15))
+
+
+def add_partition(group: FakeGroup, topic: str = TOPIC, *, records: int) -> TopicPartition:
+    new = TopicPartition(topic, sum(one.topic == topic for one in group.partitions))
+    group.partitions.append(new)
+    group.begins[new], group.ends[new], group.open[new] = 0, records, 0
+    group.rebalance()
+    return new
+
+
+def test_latest_does_not_hold_for_partitions_that_come_after_the_group_began(group: FakeGroup) -> None:
+    group.produce(10)
+    sink = Sink()
+    query = FakeQuery(sink, startingOffsets="latest")
+    settle(query)
+    new = add_partition(group, records=7)
+    settle(query)
+    assert sorted(sink.rows) == [(new, offset) for offset in range(7)]
+    query.crash()
+    group.members.clear()
+    while_down = add_partition(group, records=3)
+    group.produce(1, P0.partition)
+    again = FakeQuery(sink, startingOffsets="latest")  # without its checkpoint, too
+    settle(again)
+    assert sorted(sink.rows) == [(P0, 10), *((new, at) for at in range(7)), *((while_down, at) for at in range(3))]
+
+
+def test_latest_holds_for_all_who_begin_a_group_together(group: FakeGroup) -> None:
+    group.produce(10)
+    sink = Sink()
+    first, second = (FakeQuery(sink, startingOffsets="latest") for _ in range(2))
+    group.waiting = {"a member that is slow to join"}  # nobody gets partitions before both have joined
+    group.rebalancing = True
+    for query in (first, second):
+        query.plan()
+    settle(first, second)
+    assert sink.rows == {}
+    group.produce(1)
+    settle(first, second)
+    assert {offset for _, offset in sink.rows} == {10}
+    assert len(sink.rows) == 4
+
+
+def test_latest_of_a_pattern_does_not_hold_for_topics_that_come_later(
+    group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Options, "connect", lambda _self: ListedTopics(group))
+    group.produce(10)
+    sink = Sink()
+    query = FakeQuery(sink, topics="", topicsPattern="fl.*|planes", startingOffsets="latest")
+    settle(query)
+    assert sink.rows == {}
+    new = add_partition(group, "planes", records=5)
+    settle(query)
+    assert sorted(sink.rows) == [(new, offset) for offset in range(5)]
+
+
+class ListedTopics:
+    """Stands in for a `ClusterClient` that lists the topics of a group's logs."""
+
+    def __init__(self, group: FakeGroup) -> None:
+        self._partitions = group.partitions
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def ask(self, _message: object) -> MetadataReply:
+        topics = tuple(MetadataTopicReply(name=name) for name in {one.topic for one in self._partitions})
+        return MetadataReply(brokers=(), topics=topics)
+
+    def partition_count(self, topic: str) -> int:
+        return sum(one.topic == topic for one in self._partitions)
 
 
 def test_offsets_by_partition_say_where_a_group_begins_that_has_none_and_nothing_else(group: FakeGroup) -> None:
