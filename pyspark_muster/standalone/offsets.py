@@ -12,6 +12,7 @@ from pyspark_muster.errors import DataLoss
 from pyspark_muster.plan import share
 
 Positions = Mapping[TopicPartition, int]
+_LOST = "{}: records are lost. Set failOnDataLoss to false to go on with what is there"
 
 
 def to_json(positions: Positions) -> dict[str, dict[str, int]]:
@@ -42,6 +43,28 @@ def ranges_between(start: Positions, end: Positions) -> dict[TopicPartition, tup
     return {one: (start[one], at) for one, at in sorted(end.items()) if one in start and start[one] < at}
 
 
+def begun(
+    first: Positions, begins: Positions, ends: Positions, *, explicit: bool, fail_on_data_loss: bool
+) -> dict[TopicPartition, int]:
+    """Return the first positions of partitions, moved into their logs. `explicit`: `startingOffsets` names them; else
+    the partitions came after the query began, and a log that begins after 0 has lost records. Raises `DataLoss` for
+    lost records, if data may not be lost.
+    """
+    if explicit:
+        lost = [
+            f"startingOffsets has {at} of {one}, and its log holds {begins[one]} to {ends[one]}"
+            for one, at in sorted(first.items())
+            if not begins[one] <= at <= ends[one]
+        ]
+    else:
+        lost = [
+            f"{one} came after the query began, and its log begins at {at}" for one, at in sorted(first.items()) if at
+        ]
+    if lost and fail_on_data_loss:
+        raise DataLoss(_LOST.format("; ".join(lost)))
+    return {one: min(max(at, begins[one]), ends[one]) for one, at in first.items()}
+
+
 def within(positions: Positions, begins: Positions, ends: Positions, *, fail_on_data_loss: bool) -> dict[Any, int]:
     """Return the positions in partitions that still exist, moved into their logs. Raises `DataLoss` for a position
     outside its log, or of a deleted partition, if data may not be lost.
@@ -53,7 +76,7 @@ def within(positions: Positions, begins: Positions, ends: Positions, *, fail_on_
         if one in ends and at > ends[one]
     ]
     if lost and fail_on_data_loss:
-        raise DataLoss(f"{'; '.join(lost)}: records are lost. Set failOnDataLoss to false to go on with what is there")
+        raise DataLoss(_LOST.format("; ".join(lost)))
     return {one: min(max(at, begins.get(one, 0)), ends[one]) for one, at in positions.items() if one in ends}
 
 

@@ -16,7 +16,7 @@ from pyspark_muster.limits.size import ByteLimit
 from pyspark_muster.outage import Outage, is_outage
 from pyspark_muster.reader import IDLE_WAIT_S, most_records
 from pyspark_muster.reports import lags
-from pyspark_muster.standalone.offsets import Positions, advance, from_json, ranges_between, to_json, within
+from pyspark_muster.standalone.offsets import Positions, advance, begun, from_json, ranges_between, to_json, within
 from pyspark_muster.tasks import RangePartition, ReadSettings, read_task
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         started = {one: first[one] for one in new}
         marks = high_watermarks(cluster, {**positions, **started}, ends)
         known = within(positions, begins, marks, fail_on_data_loss=may_fail)
-        started = within(started, begins, marks, fail_on_data_loss=may_fail)
+        started = begun(started, begins, marks, explicit=not positions, fail_on_data_loss=may_fail)
         targets = ends if self._targets is None else self._targets
         until = {one: min(end, targets.get(one, 0)) for one, end in ends.items()}
         capped, is_full = self._byte_limit.cap(known, until)

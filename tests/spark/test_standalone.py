@@ -144,11 +144,34 @@ def test_a_new_partition_is_read_from_its_begin(cluster: Cluster) -> None:
     query = Query(cluster)
     query.plan()
     new = TopicPartition("flights", 2)
-    cluster.logs[new] = (3, 9)
+    cluster.logs[new] = (0, 9)
     assert query.plan()
     assert query.last() == {}
     assert query.plan()
-    assert query.last() == {new: (3, 9)}
+    assert query.last() == {new: (0, 9)}
+
+
+def test_a_new_partition_whose_first_records_are_deleted_is_data_loss_or_read_from_there(cluster: Cluster) -> None:
+    strict, lenient = Query(cluster), Query(cluster, failOnDataLoss="false")
+    strict.plan()
+    lenient.plan()
+    new = TopicPartition("flights", 2)
+    cluster.logs[new] = (40, 60)
+    with pytest.raises(DataLoss, match=r"flights-2 came after the query began, and its log begins at 40"):
+        strict.plan()
+    assert lenient.plan()
+    assert lenient.plan()
+    assert lenient.last() == {new: (40, 60)}
+
+
+def test_a_start_outside_its_log_is_data_loss_or_moved_into_it(cluster: Cluster) -> None:
+    for at, moved in ((3, 10), (500, 100)):
+        starts = json.dumps({"flights": {"0": at, "1": 7}})
+        with pytest.raises(DataLoss, match=f"startingOffsets has {at} of flights-0, and its log holds 10 to 100"):
+            Query(cluster, startingOffsets=starts).plan()
+        lenient = Query(cluster, startingOffsets=starts, failOnDataLoss="false")
+        assert lenient.plan()
+        assert from_json(lenient.log[-1]) == {P0: moved, P1: 7}
 
 
 def test_what_is_gone_is_data_loss_or_passed_over(cluster: Cluster) -> None:
@@ -183,8 +206,6 @@ def test_topics_and_partitions_that_do_not_exist_are_named(cluster: Cluster) -> 
         Query(cluster, assign='{"flights": [1, 7]}').plan()
     with pytest.raises(OptionError, match="flights-1 missing"):
         Query(cluster, startingOffsets='{"flights": {"0": 20}}').plan()
-    with pytest.raises(DataLoss, match="flights-0 ends at 100"):
-        Query(cluster, startingOffsets='{"flights": {"0": 200, "1": 0}}').plan()
 
 
 def test_a_deleted_topic_among_several_is_passed_over_if_data_may_be_lost(cluster: Cluster) -> None:
