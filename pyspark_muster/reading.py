@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
-from muster import ErrorCode, OffsetOutOfRange, Refused, TopicPartition
+from muster import ErrorCode, MusterError, OffsetOutOfRange, Refused, RequestTimedOut, TopicPartition
 from muster.blocking import RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, ClusterClient
 from muster.net.security import Security
@@ -38,6 +38,11 @@ def read_range(settings: ReadSettings, topic: str, partition: int, start: int, e
             if settings.fail_on_data_loss or not _is_loss(refused):
                 raise
             start = _next_there(cluster, one, start, end)
+        except RequestTimedOut:
+            log_end = None if settings.fail_on_data_loss else _end_before(cluster, one, end)
+            if log_end is None:
+                raise
+            end = log_end  # and once more, since what was read last has not been handed over
 
 
 def _read(
@@ -86,6 +91,16 @@ def _next_there(cluster: ClusterClient, one: TopicPartition, start: int, end: in
             raise
         return end
     return min(begins[one], end) if start < begins[one] < ends[one] else end
+
+
+def _end_before(cluster: ClusterClient, one: TopicPartition, end: int) -> int | None:
+    """Return the log's end if it is known to lie before this offset: the topic was made again, or replicas lost
+    records."""
+    try:
+        log_end = cluster.offsets([one], LATEST)[one]
+    except MusterError:
+        return None
+    return log_end if log_end < end else None
 
 
 def _cluster(settings: ReadSettings) -> ClusterClient:

@@ -16,6 +16,7 @@ from pyspark_muster.outage import Outage, OutageTooLong, is_outage
 from pyspark_muster.reader import NoAssignment, StatefulQuery
 from pyspark_muster.reports import lags, reports
 from pyspark_muster.tasks import ReadSettings
+from tests.client.fetching.nodes import Log
 from tests.client.test_range_reader import Cluster, transactions
 from tests.spark.conftest import GroupOf
 from tests.spark.fake_group import TOPIC, FakeGroup, FakeMember
@@ -389,6 +390,44 @@ def test_a_task_raises_what_is_lost_unless_data_may_be_lost(monkeypatch: pytest.
     with pytest.raises(OffsetOutOfRange):
         list(reading.read_range(ReadSettings("b:1"), TOPIC, 0, 3, 10))
     assert list(reading.read_range(ReadSettings("b:1", fail_on_data_loss=False), TOPIC, 0, 3, 10)) == []
+
+
+class _Ending(Cluster):
+    """A log of five records that tells its end."""
+
+    def __init__(self) -> None:
+        log = Log(1)
+        for _ in range(5):
+            log.append(1)
+        super().__init__(log)
+
+    def offsets(self, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0 if timestamp == EARLIEST else self.log.end)
+
+
+class _FastClock:
+    """Stands in for the module `time`: each look at it takes twenty seconds."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def monotonic(self) -> float:
+        self._now_s += 20
+        return self._now_s
+
+    def sleep(self, _seconds: float) -> None:
+        """Return at once."""
+
+
+def test_a_task_whose_log_ends_inside_its_range_reads_to_its_end_if_data_may_be_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("muster.blocking.range_reader.time", _FastClock())
+    monkeypatch.setattr(reading, "_cluster", lambda _settings: _Ending())
+    with pytest.raises(RequestTimedOut, match="17 was wanted"):
+        list(reading.read_range(ReadSettings("b:1"), TOPIC, 0, 2, 17))
+    batches = list(reading.read_range(ReadSettings("b:1", fail_on_data_loss=False), TOPIC, 0, 2, 17))
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
