@@ -256,9 +256,12 @@ class QueryMember:
         self.deleted.update(missing)
         self._are_topics_known = True
 
+    def unowned(self) -> list[TopicPartition]:
+        """Look up which partitions of the topics this member does not own. Raises as `poll` does."""
+        return [partition for partition in self._partitions() if partition not in self._planner.positions]
+
     def _check_sole(self) -> None:
-        others = [partition for partition in self._partitions() if partition not in self._planner.positions]
-        if others:
+        if others := self.unowned():
             raise NotSoleMember(
                 f"another member of the group {self._options.group!r} has {', '.join(map(str, others))}, and "
                 "soleMember is true: state of the query would not follow its partitions. Give it a group of its own"

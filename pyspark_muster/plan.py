@@ -20,12 +20,14 @@ Key = TypeVar("Key")
 
 
 class Plan(Struct, frozen=True):
-    """Ranges of one batch, `[from, to)` by partition. `seq` makes any two plans of a query differ."""
+    """Ranges of one batch, `[from, to)` by partition. `seq` makes any two plans of a query differ. `restarts`: the
+    query is yet to begin at `startingOffsets` whatever the group has committed, in this process or a later one."""
 
     seq: int
     ranges: dict[TopicPartition, tuple[int, int]]
     member_id: str = ""
     generation_id: int = -1
+    restarts: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as Spark logs it, with the planning member, for people who read the checkpoint."""
@@ -35,14 +37,15 @@ class Plan(Struct, frozen=True):
         }
         if self.member_id:
             offset |= {"member": self.member_id, "generation": self.generation_id}
-        return offset
+        return offset | {"restart": True} if self.restarts else offset
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> "Plan":
         """Parse a plan. Raises ValueError for anything else, such as the checkpoint of another source."""
         try:
             ranges = {_partition(name): (int(start), int(end)) for name, (start, end) in offset["ranges"].items()}
-            return cls(int(offset["seq"]), ranges, str(offset.get("member", "")), int(offset.get("generation", -1)))
+            member_id, generation_id = str(offset.get("member", "")), int(offset.get("generation", -1))
+            return cls(int(offset["seq"]), ranges, member_id, generation_id, bool(offset.get("restart", False)))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the checkpoint holds an offset that this source did not write: {offset!r}") from error
 
@@ -50,9 +53,6 @@ class Plan(Struct, frozen=True):
 def _partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
-
-
-INITIAL = Plan(0, {})
 
 
 class Log(Struct, frozen=True):
@@ -102,6 +102,12 @@ class Planner:
         return self._planned
 
     @property
+    def reached(self) -> dict[TopicPartition, int]:
+        """Next offset to plan once the pending plan is processed."""
+        ends = {partition: end for partition, (_, end) in self._planned.ranges.items()} if self._planned else {}
+        return {**self._positions, **ends}
+
+    @property
     def has_open_batch(self) -> bool:
         """True while Spark may be reading a batch. Rebalances wait meanwhile, since records of moved partitions would
         be read twice."""
@@ -113,7 +119,8 @@ class Planner:
         return self._restarts
 
     def restart(self) -> None:
-        """Begin at `start` in partitions assigned before the first plan, whatever the group has committed."""
+        """Begin at `start` in partitions assigned before the next plan, whatever the group has committed. The caller
+        plans once it has all of them."""
         self._restarts = True
 
     # ------------------------------------------------------------------------------------------ the group's assignments
@@ -176,7 +183,7 @@ class Planner:
         if log.begin <= offset <= log.end:
             return True
         if self._fail_on_data_loss:
-            why = "was its topic made again? " if offset > log.end else ""
+            why = "Was its topic made again? " if offset > log.end else ""
             raise DataLoss(
                 f"{who} {offset} of {partition}, and its log holds {log.begin} to {log.end}: records are lost. {why}"
                 "Reset the offset, or set failOnDataLoss to false to go on with what is there."
@@ -273,9 +280,13 @@ class Planner:
     ) -> Plan | None:
         """Plan the next batch, of at most `limit` records; None if fewer than `at_least` are unread. `ends`: offsets up
         to which the logs can be read; partitions without one are omitted. A position beyond the last stable offset,
-        which a member that reads uncommitted records has committed, waits until that has passed it.
+        which a member that reads uncommitted records has committed, waits until that has passed it. After a restart the
+        first plan may be empty: once it is logged, the restart is not repeated.
         """
-        self._restarts = False
+        if self._restarts:
+            if self._unpinned:
+                return None  # if this process ended now, the group's former offsets would count
+            self._restarts, at_least = False, 0
         waiting = {
             partition: ends[partition] - position
             for partition, position in sorted(self._positions.items())
@@ -287,7 +298,7 @@ class Planner:
             partition: (self._positions[partition], self._positions[partition] + records)
             for partition, records in share(waiting, limit).items()
         }
-        if not ranges:
+        if not ranges and at_least:
             return None
         self._planned = Plan(seq, ranges)
         return self._planned

@@ -26,7 +26,7 @@ from pyspark_muster.keeper import Keeper
 from pyspark_muster.limits.size import ByteLimit
 from pyspark_muster.options import Options
 from pyspark_muster.outage import Outage, is_outage
-from pyspark_muster.plan import INITIAL, Plan, Planner
+from pyspark_muster.plan import Plan, Planner
 from pyspark_muster.reporting import Facts, Reporter
 from pyspark_muster.reports import lags
 from pyspark_muster.tasks import read_task, tasks_of
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     from pyspark_muster.member import QueryMember
 
+_NOT_ALONE = "waiting for all partitions: newCheckpoint=startingOffsets needs a query that is alone in its group"
+_SHARED = "gave partitions to others, and newCheckpoint=startingOffsets needs a query that is alone in its group"
+_UNREAD = "gave all partitions to others, and they have not read them"
 IDLE_WAIT_S = 0.1
 """Time that `latestOffset` waits for the group if there is nothing to read, before it returns to Spark."""
 T = TypeVar("T")
@@ -47,6 +50,12 @@ class NoAssignment(Exception):
 
 class StatefulQuery(Exception):
     """Raised if a query in a group keeps state, which does not follow a partition to another member."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"the query keeps state, and reads as a member of the group {group!r}: state does not follow a partition "
+            "to another member. Keep no state, or give the query a group of its own and set soleMember to true"
+        )
 
 
 class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -76,10 +85,10 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_records_per_batch)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return an empty plan: the group has the positions. Spark calls this twice, only for a new checkpoint."""
-        if self._options.new_checkpoint == "startingOffsets":
-            self._planner.restart()
-        return INITIAL.to_json()
+        """Return an empty plan: the group has the positions. Spark calls this twice, only for a new checkpoint. A
+        restart is a part of it, since this process may end before the first batch, and then Spark does not call again.
+        """
+        return Plan(0, {}, restarts=self._options.new_checkpoint == "startingOffsets").to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end offsets of this run. For a partition assigned later it is the log's end at that time. If the
@@ -97,6 +106,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark's commit log, so its records are committed to the group first, before a rebalance can be served.
         """
         logged = Plan.from_json(start)
+        if logged.restarts:
+            self._planner.restart()
         with self._inside() as member:
             self._planner.settle(logged)
             if self._has_nothing:
@@ -114,10 +125,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         member = self._member
         if member is None:
             return None
-        planned = self._planner.planned
-        done = {**self._planner.positions, **({one: to for one, (_, to) in planned.ranges.items()} if planned else {})}
         report: dict[str, Any] = {"ends": {str(one): end for one, end in sorted(member.ends.items())}}
-        report |= lags(member.ends, done)
+        report |= lags(member.ends, self._planner.reached)
         report |= {"member": member.member_id, "generation": member.generation_id, "state": self._describe_state()}
         if member.deleted:
             report["deletedTopics"] = sorted(member.deleted)
@@ -200,11 +209,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Handle a message of the driver's listener about a batch. The batch of a stateful query is not committed to
         the group."""
         if message.is_stateful and not self._options.sole_member:
-            return StatefulQuery(
-                f"the query keeps state, and reads as a member of the group {self._options.group!r}: state does not "
-                "follow a partition to another member. Keep no state, or give the query a group of its own and set "
-                "soleMember to true"
-            )
+            return StatefulQuery(self._options.group)
         self._facts = message.facts
         self._planner.finished(message.seq)
         return None
@@ -270,12 +275,13 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise self._no_assignment("gave this query no assignment")
 
     def _await_partitions(self) -> None:
-        """Wait for partitions, unless the other members read all partitions. Raises `NoAssignment`."""
+        """Wait for partitions, unless others read all partitions; for all in a restart. Raises `NoAssignment`."""
         deadline = time.monotonic() + self._options.assignment_timeout_ms / 1000
         self._await_assignment()
-        while not self._planner.positions and not self._the_member.all_read():
+        member, planner = self._the_member, self._planner
+        while member.unowned() if planner.restarts else not (planner.positions or member.all_read()):
             if time.monotonic() > deadline:
-                raise self._no_assignment("gave all partitions to others, and they have not read them")
+                raise self._no_assignment(_SHARED if planner.restarts else _UNREAD)
             self._listen()
 
     def _no_assignment(self, what: str) -> NoAssignment:
@@ -312,6 +318,9 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next_plan(self, seq: int, limit: ReadLimit) -> Plan | None:
         self._the_member.flush()  # a partition without a committed offset gets one before it is read
+        if self._planner.restarts and self._the_member.unowned():
+            self._state = _NOT_ALONE
+            return None
         if not self._planner.positions:
             return None
         ends: Mapping[TopicPartition, int] = self._the_member.owned_ends()

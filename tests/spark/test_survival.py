@@ -338,6 +338,72 @@ def test_a_new_checkpoint_goes_on_at_the_groups_offset_or_begins_anew_if_told_so
     assert sink.repeats == 0, "the checkpoint is not new any more"
 
 
+def test_a_full_refresh_is_not_forgotten_if_the_process_ends_before_its_first_batch(group: FakeGroup) -> None:
+    group.produce(10)
+    old = FakeQuery(Sink())
+    settle(old)
+    group.produce(1)
+    old.plan()  # the old driver is still a member, inside a batch
+    group.may_go_back = True
+    sink = Sink()
+    refreshed = FakeQuery(sink, newCheckpoint="startingOffsets")
+    assert not refreshed.plan()  # Spark runs an empty batch, and logs the initial offset as its end
+    refreshed.stop()
+    old.stop()
+    settle(refreshed)  # without another call of initialOffset
+    assert set(sink.rows) == group.everything()
+    assert sink.repeats == 0
+    refreshed.crash()
+    group.members.clear()
+    settle(refreshed)
+    assert sink.repeats == 0, "it is over"
+
+
+def test_a_full_refresh_waits_for_all_partitions_which_may_come_one_after_the_other(group: FakeGroup) -> None:
+    group.produce(10)
+    sink = Sink()
+    settle(FakeQuery(Sink()))
+    group.members.clear()
+    group.may_go_back = True
+    other = FakeQuery(Sink())
+    assert other.member.member_id
+    refreshed = FakeQuery(sink, newCheckpoint="startingOffsets", groupProtocol="consumer")
+    for _ in range(3):
+        assert not refreshed.plan()
+        assert not other.plan()
+    report = refreshed.start().reportLatestOffset()
+    assert report is not None
+    assert "alone in its group" in report["state"]
+    assert group.owner_of(TopicPartition(TOPIC, 0)) is not None
+    late = FakeQuery(Sink(), newCheckpoint="startingOffsets", assignmentTimeoutMs="5")
+    late.prepare()
+    assert late.member.member_id
+    assert not other.plan()
+    assert not refreshed.plan()
+    with pytest.raises(NoAssignment, match="newCheckpoint"):
+        late.plan()
+    late.stop()
+    other.stop()
+    settle(refreshed)
+    assert set(sink.rows) == group.everything()
+    assert sink.repeats == 0
+
+
+def test_a_full_refresh_without_records_ends_with_an_empty_batch_and_latest_counts_once(group: FakeGroup) -> None:
+    group.produce(10)
+    group.offsets = dict.fromkeys(group.partitions, 3)
+    group.may_go_back = True
+    sink = Sink()
+    query = FakeQuery(sink, newCheckpoint="startingOffsets", startingOffsets="latest")
+    assert query.run_batch()
+    assert sink.rows == {}
+    query.crash()
+    group.members.clear()
+    group.produce(2)
+    settle(query)
+    assert {offset for _, offset in sink.rows} == {10, 11}
+
+
 # ------------------------------------------------------------------------------------------------------------ progress
 
 
