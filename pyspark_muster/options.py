@@ -73,6 +73,8 @@ class Options(Struct, frozen=True, kw_only=True):
             field = _FIELDS.get(name.lower())
             if field is None:
                 raise OptionError(_unknown(name))
+            if not has_group and field in _OF_MEMBERS:
+                raise OptionError(f"the option {_NAMES[field]!r} is for members of groups: name a 'group', or omit it")
             values[field] = _READ[field](_NAMES[field], text.strip())
         if not has_group and values.setdefault("group", ""):
             raise OptionError(f"the option 'group' is {values['group']!r}: a batch joins no group, leave it out")
@@ -108,6 +110,19 @@ class Options(Struct, frozen=True, kw_only=True):
         return 1 if is_last or is_late else self.min_records_per_batch or 1
 
 
+_OF_MEMBERS = frozenset(
+    {
+        "new_checkpoint",
+        "session_timeout_ms",
+        "heartbeat_interval_ms",
+        "max_poll_interval_ms",
+        "group_protocol",
+        "assignors",
+        "sole_member",
+        "group_instance_id",
+    }
+)
+"""Options without a meaning where no group is joined."""
 _SECURITY_PREFIX = "muster."
 """Prefix of security options; the rest of their names are librdkafka's settings."""
 

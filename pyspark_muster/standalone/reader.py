@@ -52,7 +52,8 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end offsets of this run. Partitions created later are left to the next run."""
-        self._targets = self._endure(lambda cluster: cluster.offsets(self._find(cluster, {}), LATEST))
+        may_skip = not self._options.shared.fail_on_data_loss  # without positions: the first batch checks those
+        self._targets = self._endure(lambda cluster: cluster.offsets(self._find(cluster, skips=may_skip), LATEST))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the positions after the next batch, or `start` if there is nothing to do. Raises `NoSuchTopic`,
@@ -102,7 +103,7 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _next(self, cluster: RequestSender, positions: Positions, limit: ReadLimit) -> dict[TopicPartition, int]:
         """Return the positions after the next batch: for new partitions the start, for others the advanced position."""
         options = self._options
-        there = self._find(cluster, positions)
+        there = self._find(cluster, skips=bool(positions) and not options.shared.fail_on_data_loss)
         self._ends = ends = dict(cluster.offsets(there, LATEST))
         begins = cluster.offsets(there, EARLIEST)
         new = [one for one in there if one not in positions and (self._targets is None or one in self._targets)]
@@ -121,9 +122,8 @@ class StandaloneReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         capped, is_full = self._byte_limit.cap(known, until)
         return started | advance(known, capped, most_records(limit, None), at_least=1 if is_full else self._fewest())
 
-    def _find(self, cluster: RequestSender, positions: Positions) -> list[TopicPartition]:
-        skips_missing = bool(positions) and not self._options.shared.fail_on_data_loss
-        return find_partitions(self._options.shared, cluster, self._options.assign, skips_missing=skips_missing)
+    def _find(self, cluster: RequestSender, *, skips: bool) -> list[TopicPartition]:
+        return find_partitions(self._options.shared, cluster, self._options.assign, skips_missing=skips)
 
     def _fewest(self) -> int:
         now_s = time.monotonic()

@@ -96,6 +96,13 @@ def test_a_batch_without_records_has_no_task_and_spark_reads_none_in_its_place()
         ({"assign": '{"flights": [0]}'}, "'assign' and 'topics' exclude each other"),
         ({"minPartitions": "some"}, "'minPartitions' is 'some'"),
         ({"group": "delays"}, "a batch joins no group"),
+        ({"groupInstanceId": "a"}, "'groupInstanceId' is for members of groups: name a 'group', or omit it"),
+        ({"solemember": "true"}, "'soleMember' is for members of groups"),
+        ({"newCheckpoint": "startingOffsets"}, "'newCheckpoint' is for members of groups"),
+        ({"assignors": "range"}, "'assignors' is for members of groups"),
+        ({"sessionTimeoutMs": "20000"}, "'sessionTimeoutMs' is for members of groups"),
+        ({"maxPollIntervalMs": "20000"}, "'maxPollIntervalMs' is for members of groups"),
+        ({"groupProtocol": "consumer"}, "'groupProtocol' is for members of groups"),
         ({"maxRecordsPerBatches": "7"}, "'maxRecordsPerBatches' is unknown; did you mean 'maxRecordsPerBatch'"),
     ],
 )

@@ -219,6 +219,25 @@ def test_a_deleted_topic_among_several_is_passed_over_if_data_may_be_lost(cluste
     assert query.last() == {other: (5, 8)}
 
 
+def test_a_run_with_available_now_begins_where_a_topic_was_deleted_if_data_may_be_lost(cluster: Cluster) -> None:
+    other = TopicPartition("planes", 0)
+    cluster.logs[other] = (0, 5)
+    query = Query(cluster, topics="flights,planes", failOnDataLoss="false")
+    query.plan()
+    del cluster.logs[other]
+    cluster.logs[P0] = (10, 120)
+    query.start()
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.plan()
+    assert query.last() == {P0: (100, 120)}
+    first = Query(cluster, topics="flights,planes", failOnDataLoss="false")
+    first.reader.prepareForTriggerAvailableNow()
+    with pytest.raises(NoSuchTopic, match="planes"):
+        first.plan()
+    with pytest.raises(NoSuchTopic, match="planes"):
+        Query(cluster, topics="flights,planes").reader.prepareForTriggerAvailableNow()
+
+
 def test_a_run_with_available_now_ends_where_the_logs_ended_when_it_began(cluster: Cluster) -> None:
     query = Query(cluster, startingOffsets="earliest", minRecordsPerBatch="1000")
     query.reader.prepareForTriggerAvailableNow()
