@@ -9,6 +9,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -71,9 +72,11 @@ class Manifest:
                 file.write(commit.to_json())
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(draft, self._path(commit.version))
-        except FileExistsError:
-            return False
+            with suppress(FileExistsError):
+                os.link(draft, self._path(commit.version))
+            # NFS repeats a request whose reply is lost, and then answers that the file exists: it may be this one.
+            if not self._path(commit.version).samefile(draft):
+                return False
         finally:
             draft.unlink(missing_ok=True)
         fsync(self._folder)

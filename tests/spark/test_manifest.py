@@ -1,5 +1,6 @@
 """The manifest of a table: each record once, whoever repeats a batch, comes late or is faster."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -112,6 +113,21 @@ def test_a_commit_that_fails_is_whole_or_not_there(
     assert [path.name for path in table.manifest._folder.iterdir() if path.suffix != ".json"] == []
     assert table.add({P0: (10, 19)}) == 2
     assert table.has_once({P0: 20})
+
+
+def test_a_commit_whose_link_is_reported_as_existing_is_made(table: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client of NFS sends the request again if the reply is lost, and the server finds the file."""
+    link = os.link
+
+    def link_twice(draft: Path, path: Path) -> None:
+        link(draft, path)
+        link(draft, path)
+
+    other = [{P0: (0, 4)}]
+    monkeypatch.setattr("os.link", link_twice)
+    table.add({P0: (0, 9)}, meanwhile=lambda: other and table.add(other.pop()))
+    assert table.has_once({P0: 10})
+    assert table.writes == 3, "whoever is overtaken is told so all the same"
 
 
 @pytest.mark.parametrize("seed", range(20))
