@@ -30,7 +30,8 @@ class ParquetSink:
 
     def write(self, batch: DataFrame, _batch_id: int = 0) -> None:
         """Add the rows whose offset the table does not have yet. Raises ValueError for rows without `topic`,
-        `partition` or `offset`: they say which record a row came from.
+        `partition` or `offset`: they say which record a row came from; FileNotFoundError if the executors' files are
+        not in the driver's folder.
         """
         with bounds_of(batch) as bounds:
             Manifest(self._table).append(bounds, lambda firsts: self._write(rows_from(batch, firsts)), self._discard)
@@ -64,8 +65,15 @@ class ParquetSink:
         return self._table / DATA / uuid.uuid4().hex
 
     def _made_durable(self, folder: Path) -> tuple[str, ...]:
-        """Make the files of a folder durable, and return their names."""
+        """Make the files of a folder durable, and return their names. Raises FileNotFoundError if there are none, since
+        a commit without them would have the records skipped for ever.
+        """
         files = sorted(folder.glob("*.parquet"))
+        if not files:
+            raise FileNotFoundError(
+                f"rows were written, and no file of them is in {folder}: the driver and all executors must share the "
+                "file system of the table; nothing is committed"
+            )
         for path in (*files, folder, folder.parent, self._table):
             fsync(path)
         return tuple(str(file.relative_to(self._table)) for file in files)

@@ -1,7 +1,9 @@
 """A Parquet table written by consumers without Spark: each record once."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +11,7 @@ import pytest
 
 from pyspark_muster.sinks import ParquetSink
 from pyspark_muster.sinks.manifest import Manifest
+from tests.spark.random_writers import P0
 
 
 def rows(partition: int, first: int, end: int) -> pa.Table:
@@ -54,3 +57,27 @@ def test_of_consumers_at_the_same_time_each_adds_what_the_others_have_not(tmp_pa
 def test_rows_that_do_not_say_which_record_they_came_from_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the columns topic, offset are missing"):
         ParquetSink(str(tmp_path)).add(pa.table({"partition": [0], "item": ["x"]}))
+
+
+class FakeRows:
+    """Rows that executors write, without Spark."""
+
+    def __init__(self, run: Callable[[str], None]) -> None:
+        self.parquet = run
+
+    @property
+    def write(self) -> Any:
+        return self
+
+
+def test_files_of_executors_that_the_driver_does_not_see_are_not_committed(tmp_path: Path) -> None:
+    def write_elsewhere(uri: str) -> None:
+        folder = Path(uri.removeprefix("file://"))
+        folder.mkdir(parents=True)
+        (folder / "_SUCCESS").touch()  # the driver's part of a job
+
+    sink: Any = ParquetSink(str(tmp_path))
+    manifest = Manifest(tmp_path)
+    with pytest.raises(FileNotFoundError, match=f"no file of them is in {tmp_path}/data/.*must share the file system"):
+        manifest.append({P0: (0, 9)}, lambda _firsts: sink._write(FakeRows(write_elsewhere)), sink._discard)
+    assert manifest.newest().positions == {}
