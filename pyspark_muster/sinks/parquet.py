@@ -1,5 +1,6 @@
 """EDGE: Parquet files with a manifest, for `foreachBatch` and for consumers without Spark."""
 
+import re
 import shutil
 import uuid
 from functools import reduce
@@ -47,7 +48,7 @@ class ParquetSink:
 
     def _write(self, rows: DataFrame) -> tuple[str, ...]:
         folder = self._new_folder()
-        rows.write.parquet(folder.as_uri())
+        rows.write.parquet(_address(folder))
         return self._made_durable(folder)
 
     def _save(self, rows: pa.Table, firsts: Positions) -> tuple[str, ...]:
@@ -89,4 +90,9 @@ def read_parquet(spark: SparkSession, path: str) -> DataFrame:
     files = Manifest(table).files()
     if not files:
         raise ValueError(f"{table} has no commit: a table of ParquetSink was expected")
-    return spark.read.parquet(*((table / file).as_uri() for file in files))
+    return spark.read.parquet(*(re.sub(r"([][{}*?\\])", r"\\\1", _address(table / file)) for file in files))
+
+
+def _address(path: Path) -> str:
+    """Return a path as Hadoop reads it, which decodes no percent signs of a URI."""
+    return f"file://{path}"

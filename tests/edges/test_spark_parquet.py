@@ -36,6 +36,13 @@ def test_a_table_has_each_record_once(spark: SparkSession, tmp_path: Path) -> No
         read_parquet(spark, str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["my orders", "a%20b", "Aufträge", "[2026]{1,2}*?", "a\\b"])
+def test_a_table_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    ParquetSink(path).write(rows(spark, 0, 10))
+    assert read_parquet(spark, path).count() == 10
+
+
 def test_a_query_that_dies_between_the_table_and_sparks_log_repeats_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -1,15 +1,17 @@
 """A Parquet table written by consumers without Spark: each record once."""
 
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyspark_muster.sinks import ParquetSink
+from pyspark_muster.sinks import ParquetSink, read_parquet
 from pyspark_muster.sinks.manifest import Manifest
 from tests.spark.random_writers import P0
 
@@ -81,3 +83,24 @@ def test_files_of_executors_that_the_driver_does_not_see_are_not_committed(tmp_p
     with pytest.raises(FileNotFoundError, match=f"no file of them is in {tmp_path}/data/.*must share the file system"):
         manifest.append({P0: (0, 9)}, lambda _firsts: sink._write(FakeRows(write_elsewhere)), sink._discard)
     assert manifest.newest().positions == {}
+
+
+@pytest.mark.parametrize("name", ["my orders", "a%20b", "Aufträge", "[2026]{1,2}*?", "a\\b"])
+def test_a_table_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """Hadoop decodes no percent signs, and takes some characters of a path to be read for a pattern."""
+
+    def write(uri: str) -> None:
+        folder = Path(uri.removeprefix("file://"))
+        folder.mkdir(parents=True)
+        pq.write_table(rows(0, 0, 1), folder / "part-0.parquet")
+
+    table = tmp_path / name
+    sink: Any = ParquetSink(str(table))
+    Manifest(table).append({P0: (0, 0)}, lambda _firsts: sink._write(FakeRows(write)), sink._discard)
+    assert items(table) == ["0:0"]
+
+    read: list[str] = []
+    spark: Any = SimpleNamespace(read=FakeRows(read.append))
+    read_parquet(spark, str(table))
+    assert [re.sub(r"\\(.)", r"\1", uri) for uri in read] == [f"file://{table / Manifest(table).files()[0]}"]
+    assert not re.search(r"(?<!\\)[][{}*?]", read[0])
