@@ -1,11 +1,14 @@
 """EDGE: tables of a database, for `foreachBatch`: rows and their positions in one transaction."""
 
-from collections.abc import Callable, Iterable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import UTC
 from itertools import islice
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import TimestampType
 
 from pyspark_muster.sinks.batches import bounds_of, rows_from
 from pyspark_muster.sinks.bounds import Positions
@@ -29,8 +32,9 @@ class DatabaseSink:
         marks: str = "muster_marks",
     ) -> None:
         """`connect` makes a connection of any DB-API 2.0 driver, without autocommit; each batch has its own. The
-        columns of the batch are inserted into those of `table` by name. `insert` adds rows in another way, in the
-        connection's transaction, which it must not commit. The table `marks` is made if it is missing.
+        columns of the batch are inserted into those of `table` by name, timestamps with their zone, UTC. `insert` adds
+        rows in another way, in the connection's transaction, which it must not commit. The table `marks` is made if it
+        is missing.
         """
         self._connect = connect
         self._table = table
@@ -61,15 +65,28 @@ class DatabaseSink:
 def _insert_rows(connection: DbConnection, table: str, rows: DataFrame, placeholder: str) -> None:
     names = ", ".join(_quoted(name, placeholder) for name in rows.columns)
     values = ", ".join([placeholder] * len(rows.columns))
+    timestamps = [at for at, field in enumerate(rows.schema) if isinstance(field.dataType, TimestampType)]
+    as_text = isinstance(connection, sqlite3.Connection)  # which has no type for times
     cursor = connection.cursor()
     for chunk in _chunks(rows.toLocalIterator(prefetchPartitions=True)):
-        cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({values})", chunk)
+        in_utc = [_in_utc(row, timestamps, as_text=as_text) for row in chunk] if timestamps else chunk
+        cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({values})", in_utc)
 
 
 def _quoted(name: str, placeholder: str) -> str:
     """Return the quoted name of a column."""
     quoted = '"' + name.replace('"', '""') + '"'
     return quoted.replace("%", "%%") if placeholder == "%s" else quoted
+
+
+def _in_utc(row: Sequence[Any], timestamps: Iterable[int], *, as_text: bool) -> Sequence[Any]:
+    """Return a row with these columns in UTC: Spark returns times of this process's zone, which do not name it."""
+    values = list(row)
+    for at in timestamps:
+        if values[at] is not None:
+            time = values[at].astimezone(UTC)
+            values[at] = time.isoformat(" ") if as_text else time
+    return values
 
 
 def _chunks(rows: Iterable[Any]) -> Iterator[list[Any]]:

@@ -2,8 +2,10 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,21 @@ def test_a_table_has_each_record_once(spark: SparkSession, connect: Callable[[],
         ("flown", "flights", 0, 3_001),
         ("flown", "flights", 1, 3_000),
     ]
+
+
+def test_timestamps_are_in_utc(
+    spark: SparkSession, connect: Callable[[], DbConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(connect, 'CREATE TABLE flown (topic TEXT, "partition" INTEGER, "offset" BIGINT, at TIMESTAMP WITH TIME ZONE)')
+    at = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    batch = spark.sql(f"SELECT 'flights' topic, 0 partition, 0L offset, timestamp_seconds({int(at.timestamp())}) at")
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/New_York")
+        time.tzset()
+        DatabaseSink(connect, "flown").write(batch)
+    time.tzset()
+    ((found,),) = ask(connect, "SELECT at FROM flown")
+    assert (datetime.fromisoformat(found) if isinstance(found, str) else found) == at
 
 
 def test_rows_may_be_inserted_in_another_way_in_the_same_transaction(
