@@ -3,11 +3,13 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from muster import TopicPartition
+from pyspark_muster.sinks import manifest
 from pyspark_muster.sinks.bounds import Bounds, Positions, new_rows
 from pyspark_muster.sinks.manifest import Manifest, TableVersion
 from tests.spark.random_writers import P0, P1, overtake_at_random
@@ -130,9 +132,74 @@ def test_a_commit_whose_link_is_reported_as_existing_is_made(table: Files, monke
     assert table.writes == 3, "whoever is overtaken is told so all the same"
 
 
+@pytest.mark.parametrize("compacted", [2, 100])
 @pytest.mark.parametrize("seed", range(20))
-def test_whoever_writes_when_each_record_is_there_once(table: Files, seed: int) -> None:
+def test_whoever_writes_when_each_record_is_there_once(
+    table: Files, monkeypatch: pytest.MonkeyPatch, seed: int, compacted: int
+) -> None:
+    monkeypatch.setattr(manifest, "_COMPACTED", compacted)
     overtake_at_random(table, seed)
+
+
+def test_of_many_versions_few_files_are_read(table: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _descriptor: None)
+    monkeypatch.setattr(manifest, "_COMPACTED", 10)
+    for at in range(1_234):
+        table.add({P0: (at, at)})
+    read: list[str] = []
+    read_text = Path.read_text
+
+    def count(path: Path) -> str:
+        read.append(path.name.lstrip("0"))
+        return read_text(path)
+
+    monkeypatch.setattr(Path, "read_text", count)
+    monkeypatch.delattr(Path, "iterdir")
+    assert table.manifest.newest().version == 1_234
+    assert read == ["1234.json"]
+    read.clear()
+    assert table.has_once({P0: 1_234})
+    assert read == [
+        *("1234.json", "1233.json", "1232.json", "1231.json"),
+        *("1230.10.json", "1220.10.json", "1210.10.json", "1200.100.json", "1100.100.json", "1000.1000.json"),
+    ]
+
+
+@pytest.mark.parametrize("call", ["link", "fsync"])
+@pytest.mark.parametrize("fails_at", range(1, 9))
+def test_a_crash_while_versions_are_compacted_leaves_the_table_whole(
+    table: Files, monkeypatch: pytest.MonkeyPatch, call: str, fails_at: int
+) -> None:
+    monkeypatch.setattr(manifest, "_COMPACTED", 3)
+    for at in range(8):
+        table.add({P0: (at, at)})
+    calls = 0
+    real = getattr(os, call)
+
+    def crash(*arguments: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == fails_at:
+            raise OSError("killed")
+        real(*arguments)
+
+    with monkeypatch.context() as patched, suppress(OSError):
+        patched.setattr(os, call, crash)
+        table.add({P0: (8, 8)})  # of the version 9, with which 3 and 9 versions are compacted
+    assert calls == min(fails_at, 3 if call == "link" else 6)
+    made = Files(table.manifest._folder.parent).manifest.newest().version
+    assert table.has_once({P0: made})
+    assert made == (8 if fails_at == 1 else 9)
+    for at in range(8, 30):
+        table.add({P0: (at, at)})
+        assert table.has_once({P0: at + 1})
+
+
+def test_a_late_writer_finds_its_version_taken_when_it_is_compacted(table: Files) -> None:
+    for at in range(100):
+        table.add({P0: (at, at)})
+    assert not table.manifest.commit(TableVersion(7, ("late",), {P0: 7}))
+    assert table.has_once({P0: 100})
 
 
 def test_a_commit_is_read_as_it_was_written_and_anything_else_is_refused() -> None:
