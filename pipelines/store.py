@@ -1,7 +1,7 @@
 """Parquet that grows: each run appends only new rows, so a repeated run adds nothing."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +21,22 @@ def collect_since(
 ) -> DataFrame:
     """Append the rows of a table with a history since the last run to the Parquet in `folder`, and return all."""
     before = stored(spark, table, folder)
-    since = None if before is None else newest(before, "time")
+    last = None if before is None else newest(before, "time")
+    since = None if last is None else beginning(last, datetime.now(UTC))
     if since is not None:
-        options = options | {"startingTimestamp": str(max(0, int((since - OVERLAP).timestamp() * 1_000)))}
+        options = options | {"startingTimestamp": str(max(0, int(since.timestamp() * 1_000)))}
     rows = spark.read.format("muster").options(**options).option("table", table).load()
     append_new(rows, before, folder, key)
     return parquet(spark, table, folder)
+
+
+def beginning(last: datetime, now: datetime) -> datetime | None:
+    """Return the time from which a run reads, by the newest stored time; None for all that there is. The first run of a
+    day reads all: a node that was down has rows that are older than the newest of other nodes, and no row names its
+    node.
+    """
+    since = last.astimezone(UTC) - OVERLAP
+    return since if since.date() == now.astimezone(UTC).date() else None
 
 
 def parquet(spark: SparkSession, table: TableName, folder: Path) -> DataFrame:
