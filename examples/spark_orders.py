@@ -10,7 +10,7 @@ import sys
 from pyspark.sql import functions as sql
 
 from pyspark_muster.session import local_session
-from pyspark_muster.sinks import ParquetSink, read_parquet
+from pyspark_muster.sinks import EmptyTable, ParquetSink, read_parquet
 
 BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9390"
 FOLDER = sys.argv[2] if len(sys.argv) > 2 else "spark-orders"
@@ -25,9 +25,14 @@ writer = orders.writeStream.queryName("orders").foreachBatch(ParquetSink(f"{FOLD
 query = writer.option("checkpointLocation", f"{FOLDER}/checkpoint").trigger(availableNow=True).start()
 query.awaitTermination()
 
+try:
+    table = read_parquet(spark, f"{FOLDER}/orders")
+except EmptyTable:
+    print("no orders yet")
+    spark.stop()
+    sys.exit()
 visits = (
-    read_parquet(spark, f"{FOLDER}/orders")
-    .groupBy("customer", sql.session_window("ordered_at", "30 minutes").alias("visit"))
+    table.groupBy("customer", sql.session_window("ordered_at", "30 minutes").alias("visit"))
     .agg(sql.count("*").alias("orders"), sql.collect_list("item").alias("items"))
     .select("customer", "visit.start", "visit.end", "orders", "items")
 )

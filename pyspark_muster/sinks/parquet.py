@@ -19,6 +19,10 @@ from pyspark_muster.sinks.manifest import Manifest, fsync
 DATA = "data"
 
 
+class EmptyTable(ValueError):
+    """Raised if a table has no commit: no batch with rows has been written yet, or it is no table of `ParquetSink`."""
+
+
 class ParquetSink:
     """A table that has each record once. Pass `write` to `foreachBatch`, and call `add` in a consumer without Spark;
     several queries and consumers, of one group or of none, may write one table. The folder must be on a file system
@@ -85,11 +89,11 @@ class ParquetSink:
 
 
 def read_parquet(spark: SparkSession, path: str) -> DataFrame:
-    """Return the rows of a table of `ParquetSink`. Raises ValueError for a table without a commit."""
+    """Return the rows of a table of `ParquetSink`. Raises EmptyTable, a ValueError, for a table without a commit."""
     table = Path(path).absolute()
     files = Manifest(table).files()
     if not files:
-        raise ValueError(f"{table} has no commit: a table of ParquetSink was expected")
+        raise EmptyTable(f"{table} has no commit: a table of ParquetSink with rows was expected")
     return spark.read.parquet(*(re.sub(r"([][{}*?\\])", r"\\\1", _address(table / file)) for file in files))
 
 

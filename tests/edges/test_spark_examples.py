@@ -59,6 +59,8 @@ def ran(daemon: Daemon, tmp_path: Path, folder: Path) -> None:
 
 def test_a_query_and_a_service_share_orders_and_the_table_has_each_once(daemon: Daemon, tmp_path: Path) -> None:
     folder = tmp_path / "tables"
+    ran(daemon, tmp_path, folder)  # there are no orders yet
+    assert not (folder / "visits").exists()
     order(daemon, range(600))
     ran(daemon, tmp_path, folder)
     assert visits(folder) == {f"customer-{number}": [100] for number in range(CUSTOMERS)}

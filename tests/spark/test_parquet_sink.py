@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyspark_muster.sinks import ParquetSink, read_parquet
+from pyspark_muster.sinks import EmptyTable, ParquetSink, read_parquet
 from pyspark_muster.sinks.manifest import Manifest
 from tests.spark.random_writers import P0
 
@@ -83,6 +83,18 @@ def test_files_of_executors_that_the_driver_does_not_see_are_not_committed(tmp_p
     with pytest.raises(FileNotFoundError, match=f"no file of them is in {tmp_path}/data/.*must share the file system"):
         manifest.append({P0: (0, 9)}, lambda _firsts: sink._write(FakeRows(write_elsewhere)), sink._discard)
     assert manifest.newest().positions == {}
+
+
+def test_a_table_without_rows_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
+    spark: Any = None
+    ParquetSink(str(tmp_path)).add(rows(0, 0, 0))
+    with pytest.raises(EmptyTable, match="has no commit"):
+        read_parquet(spark, str(tmp_path))
+    ParquetSink(str(tmp_path)).add(rows(0, 0, 1))
+    (tmp_path / "_manifest" / f"{1:020}.json").write_text("torn")
+    with pytest.raises(ValueError, match="a commit of a table's manifest was expected") as raised:
+        read_parquet(spark, str(tmp_path))
+    assert not isinstance(raised.value, EmptyTable)
 
 
 @pytest.mark.parametrize("name", ["my orders", "a%20b", "Aufträge", "[2026]{1,2}*?", "a\\b"])
