@@ -429,7 +429,7 @@ async def test_a_start_waits_for_a_cluster_that_cannot_be_reached_and_says_so() 
         one = Staged(kafka, 1)
         with capture_logs() as logs:
             starting = asyncio.ensure_future(one.edge.start(one.view))
-            await _soon(lambda: any("cannot be reached" in entry["event"] for entry in logs))
+            await _soon(lambda: any("cannot be prepared" in entry["event"] for entry in logs))
             kafka.silent.clear()
             async with asyncio.timeout(_PATIENCE_S):
                 await starting

@@ -1,5 +1,6 @@
 """kafka-python."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from kafka.codec import has_lz4, has_snappy, has_zstd
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 
 from tests.edges.kafka.client import Committed, Got, GroupSeen, Library, Membership, Part
@@ -72,7 +73,16 @@ class PythonConsumer:
             TopicPartition(*part): OffsetAndMetadata(each.offset, each.metadata, -1)
             for part, each in (offsets or {}).items()
         }
-        self._consumer.commit(named or None, timeout_ms=WITHIN_MS)
+        deadline = time.monotonic() + WITHIN_MS / 1_000
+        while True:
+            try:
+                self._consumer.commit(named or None, timeout_ms=WITHIN_MS)
+            except RebalanceInProgressError:  # partitions are assigned a moment before its thread is done with the join
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def commit_later(self) -> None:
         self._consumer.commit_async()
