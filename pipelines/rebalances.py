@@ -21,13 +21,15 @@ def collect_notes(spark: SparkSession, options: dict[str, str], folder: Path) ->
 
 def rebalances(notes: DataFrame) -> DataFrame:
     """Return the completed rebalances of members, each with its cause: the last note of a begin before it.
-    `standstill_ms` is the largest sum of the times in which its members could not read. A repeating note has only the
-    last duration, which counts for each repetition. Of the partitions that the group had before, `moved_partitions`
+    `standstill_ms` is the largest sum of the times in which its members could not read. A note that repeats is stored
+    by each run, and has a row for each time that it was stored: `rebalances` are its repetitions since the time before,
+    and have the duration of the last of them. Of the partitions that the group had before, `moved_partitions`
     have another owner, or none, and `kept_partitions` the same; both are null if that is unknown. A server-driven group
     has a rebalance for each new target. Its members keep reading, so `duration_ms` is null.
     """
-    versions = Window.partitionBy(*_EVENT).orderBy(f.desc("times"), f.desc("number"))
-    events = notes.withColumn("version", f.row_number().over(versions)).where("version = 1")
+    versions = Window.partitionBy(*_EVENT).orderBy("times", "number")
+    added = f.col("times") - f.lag("times", 1, 0).over(versions)
+    events = notes.withColumn("added", added).where("added > 0")
     begin = f.when(f.col("kind").isin("rebalance", "epoch"), f.struct("cause", "member", "client", "host", "since"))
     earlier = Window.partitionBy("group").orderBy("time", "number").rowsBetween(Window.unboundedPreceding, -1)
     shared = f.when(f.col("kind") == "assigned", f.struct("generation", *_MOVES))
@@ -44,13 +46,13 @@ def rebalances(notes: DataFrame) -> DataFrame:
         "time",
         "generation",
         "members",
-        f.col("times").alias("rebalances"),
+        f.col("added").alias("rebalances"),
         f.coalesce("begin.cause", f.lit("unknown")).alias("cause"),
         f.col("begin.client").alias("begun_by"),
         f.col("begin.host").alias("host"),
         "duration_ms",
         f.when(is_driven, 0)
-        .otherwise(f.col("duration_ms") * f.col("members") * f.col("times"))
+        .otherwise(f.col("duration_ms") * f.col("members") * f.col("added"))
         .cast("bigint")
         .alias("standstill_ms"),
         "awaited_client",

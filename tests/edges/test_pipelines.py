@@ -86,6 +86,31 @@ def test_a_rebalance_costs_whoever_began_it_the_time_of_each_member(spark: Spark
     assert tuples(awaited(found).select("awaited_client", "rebalances", "awaited_ms")) == [("slow", 3, 1_908)]
 
 
+def test_repetitions_of_a_note_count_in_the_hours_of_the_runs_that_stored_them(spark: SparkSession) -> None:
+    """Two processes that fence each other each minute for three hours; a run reads the notes in every hour."""
+    since = AT + timedelta(minutes=1)
+    stored_notes = []
+    for hour, times in enumerate((59, 119, 119, 179)):
+        at = 60 * times
+        begin = note(at, "rebalance", "static member replaced", client=f"twin-{hour}", since=since, times=times)
+        end = completed(at + 1, times, since=since, times=times, duration_ms=10 * (hour + 1))
+        # The third run stores the note once more under another number, and with no repetition of it.
+        stored_notes += [begin, end] if hour != 2 else [begin | {"number": at + 5}, end | {"number": at + 6}]
+    found = rebalances(frame(spark, "notes", *stored_notes)).cache()
+    by_hour = cost_by_hour(found).selectExpr("unix_seconds(hour)", "rebalances", "standstill_ms", "longest_ms")
+    noon = int(AT.timestamp())
+    assert tuples(by_hour) == [
+        (noon, 59, 59 * 2 * 10, 10),
+        (noon + 3_600, 60, 60 * 2 * 20, 20),
+        (noon + 7_200, 60, 60 * 2 * 40, 40),
+    ]
+    assert tuples(cost(found, "begun_by").select("begun_by", "rebalances")) == [
+        ("twin-3", 60),
+        ("twin-1", 60),
+        ("twin-0", 59),
+    ]
+
+
 def completed(number: int, generation: int, **said: Any) -> dict[str, Any]:
     common = {"generation": generation, "duration_ms": 100, "members": 2}
     return note(number, "completed", "rebalance completed", **common | said)
