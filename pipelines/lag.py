@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 from pipelines.store import collect_since
 
 _PARTITION: Final = ("group", "topic", "partition")
+_LOG: Final = (*_PARTITION, "epoch")
 KEY: Final = ("time", *_PARTITION)
 HOLDS: Final = timedelta(minutes=70)
 """Longest time for which a sample is valid: unchanged offsets and ends are sampled once an hour."""
@@ -116,24 +117,39 @@ def timeline(ends: DataFrame, late_after_s: int) -> DataFrame:
 
 def _held(ends: DataFrame) -> DataFrame:
     """Return samples with the time until which they are valid, and the time of the first unread record, which is that
-    of the first sample whose end is larger than its offset.
+    of the first sample of the same log whose end is larger than its offset.
     """
     partition = Window.partitionBy(*_PARTITION)
     newest = ends.agg(f.max("time").alias("newest"))
-    marks = ends.select(
-        *_PARTITION,
-        f.explode(
-            f.array(
-                f.struct(f.col("log_end").alias("value"), f.lit(0).alias("kind"), "time"),
-                f.struct(f.col("offset").alias("value"), f.lit(1).alias("kind"), "time"),
-            )
-        ).alias("mark"),
-    ).select(*_PARTITION, "mark.*")
-    above = partition.orderBy(f.desc("value"), f.desc("kind")).rowsBetween(Window.unboundedPreceding, -1)
+    marks = (
+        _with_epochs(ends)
+        .select(
+            *_LOG,
+            f.explode(
+                f.array(
+                    f.struct(f.col("log_end").alias("value"), f.lit(0).alias("kind"), "time"),
+                    f.struct(f.col("offset").alias("value"), f.lit(1).alias("kind"), "time"),
+                )
+            ).alias("mark"),
+        )
+        .select(*_LOG, "mark.*")
+    )
+    above = (
+        Window.partitionBy(*_LOG).orderBy(f.desc("value"), f.desc("kind")).rowsBetween(Window.unboundedPreceding, -1)
+    )
     since = f.min(f.when(f.col("kind") == 0, f.col("time"))).over(above)
     there = marks.withColumn("there_since", since).where("kind = 1").select(*KEY, "there_since")
     until = f.least(f.lead("time").over(partition.orderBy("time")), f.col("time") + f.lit(HOLDS), f.col("newest"))
     return ends.crossJoin(newest).withColumn("until", until).drop("newest").join(there, list(KEY))
+
+
+def _with_epochs(ends: DataFrame) -> DataFrame:
+    """Return samples with the number of the partition's log: an end that is lower than before is that of a new log, of
+    a topic that was deleted and created again, in which the same offsets are other records.
+    """
+    by_time = Window.partitionBy(*_PARTITION).orderBy("time")
+    fell = f.when(f.col("log_end") < f.lag("log_end").over(by_time), 1).otherwise(0)
+    return ends.withColumn("fell", fell).withColumn("epoch", f.sum("fell").over(by_time))
 
 
 def _change(at: str, lag: Column, known: Column, late: Column) -> Column:

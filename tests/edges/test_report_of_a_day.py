@@ -102,6 +102,25 @@ def test_a_time_without_samples_counts_for_nothing(spark: SparkSession) -> None:
     assert known == [3_600_000] * 11 + [600_000, 0, 0] + [3_600_000] * 10  # a sample holds for 70 minutes
 
 
+def test_records_of_a_topic_that_is_created_again_are_as_old_as_the_new_topic_has_them(spark: SparkSession) -> None:
+    rows = [
+        {
+            "time": BEGIN + timedelta(minutes=minute),
+            "group": "g",
+            "topic": "orders",
+            "partition": 0,
+            # A record is unread for an hour. Then the topic is made again, and has a record a minute, read in the next.
+            "offset": 999 if minute < 60 else minute,
+            "log_end": 1_000 if minute < 60 else minute + 1,
+            "lag": 1,
+        }
+        for minute in range(121)
+    ]
+    found = hours_of(lag_by_hour(frame(spark, rows), 300))
+    assert [found["g", hour]["late_ms"] for hour in (0, 1)] == [3_300_000, 0]
+    assert [found["g", hour]["mean_lag"] for hour in (0, 1)] == [1, 1]
+
+
 def test_runs_in_parts_give_the_same_as_one(spark: SparkSession, day: DataFrame, tmp_path: Path) -> None:
     rows = samples()
     for number in range(3):
