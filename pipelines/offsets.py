@@ -5,20 +5,31 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from pipelines.store import append_new, parquet, stored
+from pipelines.store import append_new, newest, parquet, stored
 
 _PARTITION = ("group", "topic", "partition")
 
 
-def collect_commits(spark: SparkSession, options: dict[str, str], folder: Path) -> DataFrame:
-    """Append a snapshot of the committed offsets to the Parquet in `folder`, and return all snapshots."""
+def collect_commits(spark: SparkSession, options: dict[str, str], folder: Path) -> tuple[DataFrame, DataFrame]:
+    """Append a snapshot of the committed offsets to the Parquet in `folder`. Return all snapshots, and this one."""
     commits = spark.read.format("muster").options(**options).option("table", "commits").load()
-    append_new(commits, stored(spark, "commits", folder), folder, ("read_at", *_PARTITION))
-    return parquet(spark, "commits", folder)
+    return append_snapshot(commits, folder)
+
+
+def append_snapshot(commits: DataFrame, folder: Path) -> tuple[DataFrame, DataFrame]:
+    """Append a snapshot to the Parquet in `folder`. Return all snapshots, and this one: it is empty if no group has an
+    offset, and then the newest stored one is older.
+    """
+    spark = commits.sparkSession
+    before = stored(spark, "commits", folder)
+    previous = None if before is None else newest(before, "read_at")
+    append_new(commits, before, folder, ("read_at", *_PARTITION))
+    snapshots = parquet(spark, "commits", folder)
+    return snapshots, latest(snapshots) if newest(snapshots, "read_at") != previous else snapshots.limit(0)
 
 
 def latest(commits: DataFrame) -> DataFrame:
-    """Return the newest snapshot."""
+    """Return the newest snapshot that has an offset."""
     return commits.join(commits.agg(f.max("read_at").alias("read_at")), "read_at")
 
 

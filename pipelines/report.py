@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pipelines.lag import collect_ends, lag_by_hour, service_levels, time_to_drain
-from pipelines.offsets import collect_commits, expiring, lags, latest, orphans, rewinds, unread
+from pipelines.offsets import collect_commits, expiring, lags, orphans, rewinds, unread
 from pipelines.page import Plot, Section, cell, render
 from pipelines.rebalances import awaited, collect_notes, cost, cost_by_hour, rebalances
 
@@ -28,24 +28,23 @@ def run(
     the source and of Spark.
     """
     notes = collect_notes(spark, options, folder / "notes")
-    commits = collect_commits(spark, options, folder / "commits")
+    commits, snapshot = collect_commits(spark, options, folder / "commits")
     ends = collect_ends(spark, options, folder / "ends")
     topics = spark.read.format("muster").options(**options).option("table", "topics").load()
-    computed = compute(notes, commits, ends, topics, late_after_s)
+    computed = compute(notes, commits, snapshot, ends, topics, late_after_s)
     results = {}
     for name, result in computed.items():
         result.coalesce(1).write.mode("overwrite").parquet(str(folder / name))
         results[name] = spark.read.parquet(str(folder / name))
-    figures, text = write_page(results, latest(commits), late_after_s)
+    figures, text = write_page(results, snapshot, late_after_s)
     page.write_text(text)
     return figures
 
 
 def compute(
-    notes: DataFrame, commits: DataFrame, ends: DataFrame, topics: DataFrame, late_after_s: int
+    notes: DataFrame, commits: DataFrame, snapshot: DataFrame, ends: DataFrame, topics: DataFrame, late_after_s: int
 ) -> dict[str, DataFrame]:
-    """Return the results by name, from the collected data."""
-    snapshot = latest(commits)
+    """Return the results by name, from the collected data; `snapshot` is the newest one of `commits`."""
     found = rebalances(notes)
     return {
         "rebalances": found,

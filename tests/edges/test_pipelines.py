@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from muster import Consumer, Producer
-from pipelines.offsets import expiring, lags, latest, orphans, rewinds
+from pipelines.offsets import append_snapshot, expiring, lags, latest, orphans, rewinds
 from pipelines.rebalances import KEY, awaited, cost, cost_by_hour, rebalances
 from pipelines.report import run
 from pipelines.store import append_new, stored
@@ -203,6 +203,17 @@ def test_offsets_that_go_that_stand_for_nothing_and_that_went_back(spark: SparkS
     assert tuples(orphans(now)) == [("g", "b", "records deleted", 1), ("g", "gone", "no such partition", 1)]
     assert tuples(lags(now).select("topic", "lag")) == [("b", 15), ("a", 8)]
     assert tuples(rewinds(commits).drop("read_at")) == [("g", "a", 0, 8, 3)]
+
+
+def test_if_no_group_has_an_offset_any_more_the_snapshot_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+    folder, nothing = tmp_path / "commits", frame(spark, "commits")
+    later = commit("a", 0, 9, read_at=AT + timedelta(hours=2))
+    for rows, snapshot in ((nothing, []), (commit("a", 0, 8), [8]), (nothing, []), (later, [9])):
+        made = rows if isinstance(rows, DataFrame) else frame(spark, "commits", rows)
+        _, now = append_snapshot(made, folder)
+        assert tuples(now.select("offset")) == [(offset,) for offset in snapshot]
+    snapshots, _ = append_snapshot(nothing, folder)
+    assert snapshots.count() == 2
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
     commits = frame("commits", day.commits()).cache()
     ends, topics = frame("ends", day.samples()).cache(), frame("topics", day.topics())
-    results = compute(frame("notes", day.notes()), commits, ends, topics, 60 * LATE_AFTER_MIN)
+    results = compute(frame("notes", day.notes()), commits, latest(commits), ends, topics, 60 * LATE_AFTER_MIN)
     file: Path = tmp_path_factory.mktemp("report") / "report.html"
     _, text = write_page(results, latest(commits), 60 * LATE_AFTER_MIN)
     file.write_text(text)
