@@ -1,9 +1,9 @@
 """`python -m interop.exactly_once`: Kafka's transactions through several musterd that are killed (docs/cluster.md).
 
 A Java producer writes numbers in transactions, some of which it aborts. Programs of Java, librdkafka, franz-go and
-Kafka Streams, two of each, carry every number on in transactions with the group's offsets, while nodes and programs are
-killed. In the end each number is in each topic once, and in each state of Streams once. franz-go's own TestTxnEtl comes
-after that.
+Kafka Streams, two of each, carry every number on in transactions with the group's offsets, and so do two workers of
+Kafka Connect and a job of Flink, while nodes and programs are killed. In the end each number is in each topic once, and
+in each state of Streams once. franz-go's own TestTxnEtl comes after that.
 """
 
 import argparse

@@ -1,7 +1,9 @@
 """Judgement of what transactions left behind: pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from interop.committed import Committed
 
 _SHOWN = 5
 
@@ -32,6 +34,18 @@ def of_counts(written: Iterable[str], count: int) -> list[str]:
         if counts != list(range(1, len(counts) + 1)):
             faults.append(f"remainder {key} was counted {counts[:3]} ... {counts[-3:]}, which are {len(counts)}")
     return faults
+
+
+def of_offsets(committed: Mapping[int, int], records: Iterable[Committed]) -> list[str]:
+    """Return where a group's committed offsets, by partition, are not after the last of the records it has read."""
+    last: dict[int, int] = {}
+    for record in records:
+        last[record.partition] = max(record.offset, last.get(record.partition, -1))
+    return [
+        f"partition {partition}: the group's offset is {committed.get(partition)}, its last record has {offset}"
+        for partition, offset in sorted(last.items())
+        if committed.get(partition, -1) <= offset
+    ]
 
 
 def _some(values: Sequence[str]) -> str:

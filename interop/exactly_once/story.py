@@ -14,21 +14,36 @@ from interop import builds, catalogue
 from interop.cluster_nodes import NODES_GROUP, node
 from interop.committed import committed_records, reading
 from interop.exactly_once.etl import ETL, etl_through_brokers, etl_through_nodes
-from interop.exactly_once.judge import of_copies, of_counts
+from interop.exactly_once.judge import of_copies, of_counts, of_offsets
 from interop.exactly_once.killer import Killer
 from interop.exactly_once.workers import Worker
 from interop.kafka_cluster import Cluster, kafka_cluster
 from interop.processes import Program, missing
 from interop.server import Musterd
 
-TOPIC, PARTITIONS, EACH = "numbers", 4, 2
-_JUDGES: Mapping[str, Callable[[list[str], int], list[str]]] = {
-    "java": of_copies,
-    "confluent-kafka": of_copies,
-    "go-franz": of_copies,
-    "kafka-streams": of_counts,
+TOPIC, PARTITIONS = "numbers", 4
+
+
+class _Copier(NamedTuple):
+    """A client that carries numbers on: how many programs, and how its topic is judged."""
+
+    judge: Callable[[list[str], int], list[str]] = of_copies
+    programs: int = 2
+    has_folder: bool = False
+    """Its programs take a folder in place of a transactional id."""
+    commits: bool = True
+    """The group has offsets of what it reads."""
+
+
+_COPIERS: Mapping[str, _Copier] = {
+    "java": _Copier(),
+    "confluent-kafka": _Copier(),
+    "go-franz": _Copier(),
+    "kafka-streams": _Copier(of_counts, has_folder=True),
+    "connect": _Copier(has_folder=True, commits=False),
+    "flink": _Copier(programs=1, has_folder=True),
 }
-PROGRAMS = (*_JUDGES, ETL)
+PROGRAMS = (*_COPIERS, ETL)
 _PATIENCE_S = 180.0
 _PAUSE_MS = "250"
 _EVENTS = ("committed", "aborted", "anew", "ended by itself")
@@ -62,7 +77,7 @@ class TransactionRig:
 
 def run(work: Path, plan: Plan) -> list[str]:
     """Prints as it goes; what failed."""
-    chosen = [name for name in _JUDGES if name in plan.programs]
+    chosen = [name for name in _COPIERS if name in plan.programs]
     programs = {name: _built(name) for name in (*chosen, "java")} if chosen else {}
     with ExitStack() as stack:
         cluster = stack.enter_context(kafka_cluster(work, plan.brokers, ways=int(plan.compare)))
@@ -101,6 +116,10 @@ def _target(name: str) -> str:
     return f"{TOPIC}-{name}"
 
 
+def _group(name: str) -> str:
+    return f"copy-{name}"
+
+
 # --- numbers, carried from topic to topic ---
 
 
@@ -112,7 +131,7 @@ def _carry(rig: TransactionRig, programs: Mapping[str, Program], chosen: list[st
         writer = Worker(programs["java"], written, rig.work / "writer.log")
         stack.callback(writer.kill)
         for name in chosen:
-            workers[name] = [_worker(rig, programs[name], name, number) for number in range(EACH)]
+            workers[name] = [_worker(rig, programs[name], name, number) for number in range(_COPIERS[name].programs)]
             for one in workers[name]:
                 stack.callback(one.kill)
         _until_all_go_on(rig, workers, "a beginning")
@@ -135,9 +154,9 @@ def _carry(rig: TransactionRig, programs: Mapping[str, Program], chosen: list[st
 
 def _worker(rig: TransactionRig, program: Program, name: str, number: int) -> Worker:
     arguments = ["transform", "--bootstrap", rig.bootstrap, "--topic", TOPIC, "--to", _target(name)]
-    arguments += ["--group", f"copy-{name}"]
-    if name == "kafka-streams":
-        arguments += ["--folder", str(rig.work / f"state-{number}")]
+    arguments += ["--group", _group(name)]
+    if _COPIERS[name].has_folder:
+        arguments += ["--folder", str(rig.work / f"state-{name}-{number}")]
     else:
         arguments += ["--transactional-id", f"{name}-{number}"]
     return Worker(program, arguments, rig.work / f"{name}-{number}.log")
@@ -176,7 +195,7 @@ def _ends(rig: TransactionRig, name: str) -> int:
 def _judge(rig: TransactionRig, name: str, count: int, workers: list[Worker]) -> None:
     """Wait until the program has carried everything on, stop it, and look at what is there."""
     deadline = time.monotonic() + _PATIENCE_S
-    while len(_everything(rig, name)) < count and time.monotonic() < deadline:
+    while (len(_everything(rig, name)) < count or _behind(rig, name)) and time.monotonic() < deadline:
         time.sleep(1)
         _revive([workers])
     for number, one in enumerate(workers):
@@ -184,7 +203,7 @@ def _judge(rig: TransactionRig, name: str, count: int, workers: list[Worker]) ->
         if code != 0:
             rig.failed.append(f"{name}: program {number} ended with {code}")
     found = _everything(rig, name)
-    faults = _JUDGES[name](found, count)
+    faults = _COPIERS[name].judge(found, count) + _behind(rig, name)
     told = {event: sum(one.told[event] for one in workers) for event in _EVENTS}
     print(
         f"{name}: {len(found):,} of {count:,} numbers, {len(faults)} faults; transactions as told: {told}", flush=True
@@ -195,3 +214,16 @@ def _judge(rig: TransactionRig, name: str, count: int, workers: list[Worker]) ->
 def _everything(rig: TransactionRig, name: str) -> list[str]:
     """Return the committed values of a topic now, each partition's in order."""
     return [one.value for one in committed_records(rig.cluster.bootstrap, _target(name), PARTITIONS)]
+
+
+def _behind(rig: TransactionRig, name: str) -> list[str]:
+    """Return where the nodes have an offset of the group before the end of its input."""
+    if not _COPIERS[name].commits:
+        return []
+    reader = Consumer({**reading(rig.bootstrap), "group.id": _group(name)})
+    try:
+        found = reader.committed([TopicPartition(TOPIC, at) for at in range(PARTITIONS)], timeout=20)
+    finally:
+        reader.close()
+    records = committed_records(rig.cluster.bootstrap, TOPIC, PARTITIONS)
+    return of_offsets({one.partition: one.offset for one in found}, records)

@@ -1,5 +1,8 @@
-"""Distributed workers of Kafka Connect: a file goes through a topic into another file, whatever happens to them."""
+"""Distributed workers of Kafka Connect: a file goes through a topic into another file, whatever happens to them.
 
+With the verb `transform` a worker copies a topic to another one, exactly once."""
+
+import argparse
 import json
 import socket
 import subprocess
@@ -7,39 +10,55 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from interop.program import Options, answer, check, until
+from interop.program import Options, answer, check, tell, told_to_stop, until
 
 _JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=INFO", "-cp", "lib/*")
 _WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
-_START_S = 60.0
+_START_S, _STOP_S = 60.0, 60.0
 _MOVE_S = 40.0
-_FILES = "org.apache.kafka.connect.file.FileStream"
+_CONNECT = "org.apache.kafka.connect"
+_FILES = f"{_CONNECT}.file.FileStream"
+_EXACTLY_ONCE = {
+    "exactly.once.source.support": "enabled",
+    "producer.transaction.timeout.ms": "30000",
+    **{f"{kind}.storage.replication.factor": "-1" for kind in ("offset", "config", "status")},
+}
 
 
 class Worker:
     """One worker process and its REST address."""
 
-    def __init__(self, options: Options, folder: Path, name: str) -> None:
+    def __init__(self, options: Options, folder: Path, name: str, more: Mapping[str, str] | None = None) -> None:
         self.address = f"127.0.0.1:{_free_port()}"
-        self._log = (folder / f"{name}.log").open("wb")
+        self._log = (folder / f"{name}.log").open("ab")
         settings = folder / f"{name}.properties"
-        settings.write_text(_settings(options, self.address))
+        told = {**_settings(options, self.address), **(more or {})}
+        settings.write_text("".join(f"{key}={value}\n" for key, value in told.items()))
         self._process = subprocess.Popen([*_JAVA, _WORKER, str(settings)], stdout=self._log, stderr=self._log)
 
     def wait(self) -> None:
         """Returns once it is in its group and answers."""
-        until(lambda: self._process.poll() is not None or self._answers(), f"{self.address} answers", _START_S)
-        check(self._process.poll() is None, f"the worker ended: {Path(self._log.name).read_text()[-800:]}")
+        until(lambda: self.has_ended or self._answers(), f"{self.address} answers", _START_S)
+        check(not self.has_ended, f"the worker ended: {Path(self._log.name).read_text()[-800:]}")
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(20)
         self._log.close()
+
+    def stop(self) -> None:
+        """SIGTERM: it leaves its group first."""
+        self._process.terminate()
+        self._process.wait(_STOP_S)
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Return the worker's answer. Raises urllib's errors: a worker in a rebalance answers 409."""
@@ -51,12 +70,12 @@ class Worker:
 
     def running(self, connector: str) -> dict[str, str]:
         """Return the workers of a connector's running parts: "connector" and the numbers of its tasks -> worker."""
-        try:
-            status = self.ask("GET", f"/connectors/{connector}/status")
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return {}
-        parts = {"connector": status["connector"], **{str(task["id"]): task for task in status["tasks"]}}
+        parts = self._parts(connector)
         return {name: part["worker_id"] for name, part in parts.items() if part["state"] == "RUNNING"}
+
+    def has_failed(self, connector: str) -> bool:
+        """Tell whether a part of the connector has ended with an error; workers do not start it again."""
+        return any(part["state"] == "FAILED" for part in self._parts(connector).values())
 
     def offsets(self, connector: str) -> list[int]:
         """The numbers among the offsets that a connector has stored."""
@@ -74,6 +93,14 @@ class Worker:
             return True
 
         until(started, f"{connector} is taken", _START_S)
+
+    def _parts(self, connector: str) -> dict[str, dict[str, str]]:
+        """Return what it knows of a connector's parts, nothing if it does not answer."""
+        try:
+            status = self.ask("GET", f"/connectors/{connector}/status")
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return {}
+        return {"connector": status["connector"], **{str(task["id"]): task for task in status["tasks"]}}
 
     def _answers(self) -> bool:
         try:
@@ -208,7 +235,7 @@ def _group(options: Options) -> Iterator[tuple[Path, list[Worker]]]:
                 worker.kill()
 
 
-def _settings(options: Options, address: str) -> str:
+def _settings(options: Options, address: str) -> dict[str, str]:
     settings = {
         "bootstrap.servers": options.bootstrap,
         "group.id": options.group,
@@ -229,7 +256,7 @@ def _settings(options: Options, address: str) -> str:
     for kind in ("offset", "config", "status"):
         settings[f"{kind}.storage.topic"] = f"{options.topic}-{kind}s"
         settings[f"{kind}.storage.replication.factor"] = "1"
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
+    return settings
 
 
 def _free_port() -> int:
@@ -244,5 +271,56 @@ STORIES = {
     "commit_resume": commit_resume,
 }
 
+
+def transform() -> int:
+    """Run a worker of a connector that copies a topic until told to stop. Parts that failed are started again."""
+    parser = argparse.ArgumentParser()
+    for name in ("bootstrap", "group", "topic", "to", "folder"):
+        parser.add_argument(f"--{name}", required=True)
+    given = parser.parse_args(sys.argv[2:])
+    stopped = told_to_stop()
+    folder = Path(given.folder)
+    folder.mkdir(exist_ok=True)
+    worker = Worker(Options(given.bootstrap, given.to, given.group), folder, "worker", _EXACTLY_ONCE)
+    worker.wait()
+    if given.to not in worker.ask("GET", "/connectors"):
+        worker.start(given.to, _mirror(given))
+    while not stopped.wait(1):
+        check(not worker.has_ended, "the worker ended")
+        if worker.has_failed(given.to):
+            with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+                worker.ask("POST", f"/connectors/{given.to}/restart?includeTasks=true&onlyFailed=true")
+                tell({"event": "anew", "records": 0})
+    worker.stop()
+    return 0
+
+
+def _mirror(given: argparse.Namespace) -> dict[str, str]:
+    """Return the configuration of a connector of MirrorMaker that copies a topic within one cluster."""
+    return {
+        "connector.class": f"{_CONNECT}.mirror.MirrorSourceConnector",
+        "exactly.once.support": "required",
+        "tasks.max": "2",
+        "topics": given.topic,
+        "source.cluster.alias": "source",
+        "source.cluster.bootstrap.servers": given.bootstrap,
+        "source.consumer.isolation.level": "read_committed",
+        "target.cluster.alias": "target",
+        "target.cluster.bootstrap.servers": given.bootstrap,
+        "replication.policy.class": f"{_CONNECT}.mirror.IdentityReplicationPolicy",
+        "transforms": "rename",
+        "transforms.rename.type": f"{_CONNECT}.transforms.RegexRouter",
+        "transforms.rename.regex": given.topic,
+        "transforms.rename.replacement": given.to,
+        "key.converter": f"{_CONNECT}.converters.ByteArrayConverter",
+        "value.converter": f"{_CONNECT}.converters.ByteArrayConverter",
+        "emit.offset-syncs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "sync.topic.configs.enabled": "false",
+    }
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["transform"]:
+        sys.exit(transform())
     sys.exit(answer(STORIES))
