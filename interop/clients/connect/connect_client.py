@@ -21,6 +21,8 @@ _JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dl
 _WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 _START_S, _STOP_S = 60.0, 60.0
 _MOVE_S = 40.0
+_NOT_NOW = (409, 500)
+"""Replies of a worker in a rebalance, and of one whose leader does not answer."""
 _CONNECT = "org.apache.kafka.connect"
 _FILES = f"{_CONNECT}.file.FileStream"
 _EXACTLY_ONCE = {
@@ -87,9 +89,11 @@ class Worker:
             try:
                 self.ask("PUT", f"/connectors/{connector}/config", config)
             except urllib.error.HTTPError as error:
-                if error.code == 409:
+                if error.code in _NOT_NOW:
                     return False
                 raise
+            except TimeoutError:
+                return False
             return True
 
         until(started, f"{connector} is taken", _START_S)
