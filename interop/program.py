@@ -58,6 +58,14 @@ def tell(event: Mapping[str, object]) -> None:
     print(json.dumps(event) + "\n", end="", flush=True)
 
 
+def told_to_copy() -> argparse.Namespace:
+    """Parse the arguments of the verb `transform` of a client that takes a folder."""
+    parser = argparse.ArgumentParser()
+    for name in ("bootstrap", "group", "topic", "to", "folder"):
+        parser.add_argument(f"--{name}", required=True)
+    return parser.parse_args(sys.argv[2:])
+
+
 def told_to_stop() -> threading.Event:
     """Return an event that is set once standard input says `stop`."""
     told = threading.Event()

@@ -1,7 +1,7 @@
 """Pages that change committed offsets: plan, apply and undo. They are POSTs with a JSON body."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -28,6 +28,7 @@ from diagnosis.offset_plan import (
 from protocol.messages import Int32, Int64, Text
 from protocol.messages.groups import (
     LONGEST_REASON,
+    Act,
     ApplyOffsets,
     DescribedMember,
     HoldGroup,
@@ -68,7 +69,7 @@ class ApplyRequest(msgspec.Struct, frozen=True):
     note."""
 
     plan: list[PlannedOffset]
-    act: Literal["reset", "delete offsets", "import", "undo"] = "reset"
+    act: Act = "reset"
 
 
 class EvictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,6 +1,6 @@
 """Group membership: join, sync, heartbeat, leave, and administration of groups (docs/spec/group-protocol.md#2)."""
 
-from typing import Final
+from typing import Final, Literal, get_args
 
 from protocol.errors import ErrorCode
 from protocol.messages import GroupId, Int32, Int64, Message, Text
@@ -386,8 +386,9 @@ class ListAuditReply(Message):
     has_more: bool = False
 
 
-ACTS: Final = ("reset", "delete offsets", "import", "undo")
-"""Names of changes of committed offsets."""
+Act = Literal["reset", "delete offsets", "import", "undo"]
+"""Name of a change of committed offsets."""
+ACTS: Final[tuple[str, ...]] = get_args(Act)
 
 
 class ApplyOffsets(Message):

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from interop.program import Options, answer, check, tell, told_to_stop, until
+from interop.program import Options, answer, check, tell, told_to_copy, told_to_stop, until
 
 _JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=INFO", "-cp", "lib/*")
 _WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -278,10 +278,7 @@ STORIES = {
 
 def transform() -> int:
     """Run a worker of a connector that copies a topic until told to stop. Parts that failed are started again."""
-    parser = argparse.ArgumentParser()
-    for name in ("bootstrap", "group", "topic", "to", "folder"):
-        parser.add_argument(f"--{name}", required=True)
-    given = parser.parse_args(sys.argv[2:])
+    given = told_to_copy()
     stopped = told_to_stop()
     folder = Path(given.folder)
     folder.mkdir(exist_ok=True)

@@ -1,13 +1,12 @@
 """A job of Flink that copies a topic: by its group's offsets, or with the verb `transform` exactly once."""
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 
 from interop.judge import Judge
-from interop.program import Options, answer, check, until
+from interop.program import Options, answer, check, told_to_copy, until
 
 _PARTITIONS = 3
 _COPIED_S = 60.0
@@ -52,10 +51,7 @@ def _copy(options: Options, judge: Judge, numbers: range, folder: str) -> None:
 
 def transform() -> None:
     """Become a job whose sink has DeliveryGuarantee.EXACTLY_ONCE, which ends with the line `stop`."""
-    parser = argparse.ArgumentParser()
-    for name in ("bootstrap", "group", "topic", "to", "folder"):
-        parser.add_argument(f"--{name}", required=True)
-    given = parser.parse_args(sys.argv[2:])
+    given = told_to_copy()
     words = [given.bootstrap, given.group, given.topic, given.to, given.folder]
     os.execvp(_COPY[0], [*_COPY, *words, "EXACTLY_ONCE"])
 

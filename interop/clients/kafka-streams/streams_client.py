@@ -1,6 +1,5 @@
 """A word count of Kafka Streams, at least once: repartitioned through one internal topic, its state kept in another."""
 
-import argparse
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from interop.judge import Judge
-from interop.program import Options, answer, check, until
+from interop.program import Options, answer, check, told_to_copy, until
 
 _PARTITIONS = 3
 _TASKS = 2 * _PARTITIONS  # before the repartition topic and after it
@@ -147,10 +146,7 @@ STORIES = {
 
 def transform() -> None:
     """Become an application with `exactly_once_v2`, which ends with the line `stop`."""
-    parser = argparse.ArgumentParser()
-    for name in ("bootstrap", "group", "topic", "to", "folder"):
-        parser.add_argument(f"--{name}", required=True)
-    given = parser.parse_args(sys.argv[2:])
+    given = told_to_copy()
     words = [given.bootstrap, given.group, given.topic, given.to, given.folder]
     os.execvp(_JAVA[0], [*_JAVA, "ExactlyOnce", *words])
 
